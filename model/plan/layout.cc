@@ -359,7 +359,8 @@ std::vector<std::string> unread_key_warnings(const Plan& plan, const Architectur
   std::vector<std::string> keys;
   for (auto place = plan.places.lower_bound("routing."); place != plan.places.end(); ++place) {
     if (!place->first.starts_with("routing.")) break;
-    if (place->second.implied_by.empty()) keys.push_back(place->first);
+    const bool empty = place->first == "routing.rows_per_rank" && plan.routing.rows_per_rank.empty();
+    if (place->second.implied_by.empty() && !empty) keys.push_back(place->first);
   }
   if (keys.empty()) return {};
   return {fmt::format("{} {} no effect: {} has no experts", fmt::join(keys, ", "), keys.size() == 1 ? "has" : "have",

@@ -287,6 +287,8 @@ TEST(Layout, RoutingOfADenseModelIsNoted) {
   Plan plan = dense_plan();
   const Architecture dense = architecture("llama-3-8b");
   EXPECT_TRUE(unread_key_warnings(plan, dense).empty());
+  ASSERT_TRUE(change_plan({"routing.rows_per_rank=[]"}, plan));
+  EXPECT_TRUE(unread_key_warnings(plan, dense).empty()) << "as a printed plan has it";
   ASSERT_TRUE(change_plan({"routing.imbalance=0.5"}, plan));
   EXPECT_EQ(unread_key_warnings(plan, dense),
             std::vector<std::string>{"routing.imbalance has no effect: llama-3-8b has no experts"});
