@@ -168,8 +168,8 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
 // prefill in them included.
 ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
-  if (deployment.full(state) && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
   if (deployment.waits_for_sender(state)) return ServingBound::host;
+  if (deployment.full(state) && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
   const PoolModel& decode = *deployment.decode().model;
   BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
   if (!deployment.disaggregated()) {
