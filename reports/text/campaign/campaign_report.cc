@@ -57,7 +57,8 @@ TitledTable amounts_table(const CampaignReport& report) {
     }));
   table.rows.push_back(quantile_row("GPU-hours", days.scaled(hours), whole));
   if (const auto usd = answer.usd())
-    table.rows.push_back(quantile_row("cost", *usd, [&](double value) { return "$" + whole(value); }));
+    table.rows.push_back(quantile_row(
+        "cost", *usd, [&](double value) { return std::isfinite(value) ? dollars(value, 2) : whole(value); }));
   table.rows.push_back(quantile_row("goodput", answer.result.goodput, [](double value) { return fixed(value, 3); }));
   table.rows.push_back(
       quantile_row("interruptions", answer.result.interruptions, [](double value) { return grouped(value); }));
@@ -267,7 +268,7 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
   std::string spares = fmt::format("Spare nodes: {}", input.spare_nodes);
   if (!report.plan.campaign.spare_nodes) spares += ", the fewest that are hardly waited for";
   if (input.elastic) spares += "; then fewer replicas train";
-  if (input.spare_nodes > 0)
+  if (input.spare_nodes > 0 && answer.run)
     spares += fmt::format("; GPU-hours and cost do not count theirs ({} more)", percent(answer.share_of_spares()));
   sentences.push_back(
       fmt::format("{}. A restart takes {} and the load of the checkpoint.", spares, interval_text(input.restart_s)));

@@ -195,11 +195,11 @@ std::vector<Quantity> quantities() {
               }),
       of_run("days", [](auto& run) { return Text(days_text(run.days)); }),
       of_run("GPU-hours", [](auto& run) { return Text(grouped(run.gpu_hours)); }),
-      of_run("USD of a GPU-hour",
+      of_run("cost per GPU-hour",
              [](auto& run) {
-               return run.cost_usd && run.gpu_hours > 0 ? Text(fixed(*run.cost_usd / run.gpu_hours, 3)) : Text();
+               return run.cost_usd && run.gpu_hours > 0 ? Text("$" + fixed(*run.cost_usd / run.gpu_hours, 3)) : Text();
              }),
-      of_run("cost", [](auto& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
+      of_run("cost", [](auto& run) { return run.cost_usd ? Text(dollars(*run.cost_usd, 2)) : Text(); }),
       of_step("peak memory", [](auto& r) { return r.memory.peak_bytes > 0 ? Text(gb(r.memory.peak_bytes)) : Text(); }),
       of_step("of capacity", [](auto& r) {
         const double peak = r.memory.peak_bytes, capacity = r.memory.capacity_bytes;
@@ -228,7 +228,7 @@ std::vector<Quantity> rollout_quantities() {
           of("days", [](auto&, auto& middle) { return middle.run ? Text(days_text(middle.run->days)) : Text(); }),
           of("cost",
              [](auto&, auto& middle) {
-               return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();
+               return middle.run && middle.run->cost_usd ? Text(dollars(*middle.run->cost_usd, 2)) : Text();
              }),
           of("memory in training", [](auto& r, auto&) { return gb(r.memory.training_bytes); }),
           of("memory in generation", [](auto& r, auto&) { return gb(r.memory.generation_bytes); })};

@@ -203,7 +203,7 @@ std::string run_interval_table(const model::PredictionInterval& interval) {
   };
   row("days", interval.days, days_text);
   row("GPU-hours", interval.gpu_hours, grouped);
-  row("cost, with the range of the price", interval.cost_usd, [](double usd) { return "$" + grouped(usd); });
+  row("cost, with the range of the price", interval.cost_usd, [](double usd) { return dollars(usd, 2); });
   return table.to_string();
 }
 

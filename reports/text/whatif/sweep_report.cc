@@ -97,7 +97,7 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
           : Metric{"tokens/s", of([](auto& step) { return grouped(model::middle_step(step).tokens_per_s); })},
       {"memory", of([](auto& step) { return gigabytes(step.memory.peak_bytes) + " GB"; })},
       {"days", of_run([](auto& run) { return Text(days_text(run.days)); })},
-      {"cost", of_run([](auto& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); })},
+      {"cost", of_run([](auto& run) { return run.cost_usd ? Text(dollars(*run.cost_usd, 2)) : Text(); })},
       {components, of([=](auto& step) { return intervals ? Text(duration(step.step.time_s)) : Text(); })},
       {"exposed", of([=](auto& step) { return if_known(sim::exposed_seconds(step.step), seconds); })},
       {"of pairs",

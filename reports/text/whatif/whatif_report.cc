@@ -27,7 +27,7 @@ struct MetricWords {
 };
 constexpr MetricWords words_of_steps[] = {
     {"Step time", "step time in s", 1, duration},
-    {"Cost of the run", "cost in millions of USD", 1e6, [](double usd) { return "$" + grouped(usd); },
+    {"Cost of the run", "cost in millions of USD", 1e6, [](double usd) { return dollars(usd, 2); },
      "No cost: it takes run.tokens and a price (docs/economics.md)."}};
 constexpr MetricWords words_of_deployments[] = {
     {"TPOT", "TPOT in ms", 1e-3, duration},

@@ -66,8 +66,8 @@ export function scaled(value: Maybe): string {
 
 /** Dollars of a million tokens, or of an hour: $0.521 */
 export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value < 1000 ? value.toFixed(3) : grouped(value)}`);
-/** $5.329 M */
-export const usd = (value: Maybe): string => (missing(value) ? none : `$${scaled(value)}`);
+/** $5.329 M, and $4.33 below a hundred */
+export const usd = (value: Maybe): string => (missing(value) ? none : `$${Math.abs(value) < 100 ? value.toFixed(2) : scaled(value)}`);
 
 /** The label of a tick, without zeros that say nothing: 50.00 s -> 50 s. */
 export const short = (text: string): string => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");

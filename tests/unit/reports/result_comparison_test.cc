@@ -166,7 +166,7 @@ TEST(ComparePlans, FewerGpuHoursThatCostMoreHaveADearerHour) {
   subjects[1].result->run->cost_usd = 2250;
   const std::string text = result_comparison_text(
       model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories), false);
-  EXPECT_THAT(text, testing::ContainsRegex("USD of a GPU-hour +2[.]000 +2[.]500"));
+  EXPECT_THAT(text, testing::ContainsRegex("cost per GPU-hour +.2[.]000 +.2[.]500"));
   EXPECT_THAT(text, testing::ContainsRegex("cost +.2,000 +.2,250"));
 }
 

@@ -8,7 +8,7 @@ import { amount, table } from "./table";
 export function phasesTable(run: Json, longer: number): HTMLElement {
   const phases = run.phases.map((phase: Json) => (phase.kind === "predicted" ? { ...phase, gpu_hours: phase.gpu_hours * longer } : phase));
   const total = { name: "total", gpu_hours: phases.reduce((sum: number, phase: Json) => sum + phase.gpu_hours, 0), kind: "", source: "" };
-  const price = run.price_usd_per_gpu_hour;
+  const price = run.total_cost_usd ? run.total_cost_usd / run.total_gpu_hours : null;
   return table<Json>(
     [
       { title: "Phase", value: (phase) => phase.name.replace(/_/g, " ") },

@@ -194,13 +194,18 @@ function failures(campaign: Json): HTMLElement {
 }
 
 /** What the reader must not miss of memory; empty where the plan fits. */
-const fitWarning = (fit: Json): string => (fit && fit.verdict !== "fits" ? ` Memory is not certain to suffice: it does with ${chance(fit.probability)}.` : "");
+const fitWarning = (fit: Json): string => {
+  if (!fit || fit.verdict === "fits") return "";
+  return fit.verdict === "does not fit" ? " Memory does not suffice." : ` Memory is not certain to suffice: it does with ${chance(fit.probability)}.`;
+};
 
 function head(json: Json): HTMLElement[] {
   const { campaign, run } = json;
   const parts: HTMLElement[] = [];
   const { days: taken, cost_usd: cost, finish_by: wanted } = campaign;
-  if (typeof taken?.p50 === "number")
+  const ends = typeof taken?.p50 === "number";
+  if (wanted && !ends) parts.push(answer(...finishWords(wanted), fitWarning(json.fit)));
+  if (ends)
     parts.push(
       answer(...(wanted ? [...finishWords(wanted), ` On ${counted(json.plan.cluster.gpus, "GPU")} the training takes `] : ["The training takes "]), h("b", {}, days(taken.p50)), ` (${span(taken, days)} in eight of ten cases)`,
         ...(cost?.p50 ? [" and costs ", h("b", {}, usd(cost.p50)), ` (${span(cost, usd)}).`] : ["."]), fitWarning(json.fit)),

@@ -66,7 +66,7 @@ function subjectsSection(json: Json): HTMLElement {
       { title: "Bubble", value: (row) => row.step?.bubble_s, show: (row) => (row.step ? percent(row.step.bubble_s / row.step.time_s) : ""), number: true },
       amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
       { title: "Days", value: (row) => daysOf(row), show: (row) => (daysOf(row) ? fixed(daysOf(row), 1) : ""), number: true },
-      { title: "A GPU-hour", value: (row) => priceOf(row), show: (row) => (priceOf(row) ? perMillion(priceOf(row)) : ""), number: true },
+      { title: "Cost per GPU-hour", value: (row) => priceOf(row), show: (row) => (priceOf(row) ? perMillion(priceOf(row)) : ""), number: true },
       { title: "Cost", value: (row) => costOf(row), show: (row) => (costOf(row) ? usd(costOf(row)) : ""), number: true },
       { title: "What it is", value: (row) => line(hardware(row.plan, row.basis?.device), degrees(row.plan), basisWords(row)), wide: true },
     ],
