@@ -301,7 +301,7 @@ std::vector<KernelChange> take_gpu_kernels(const std::vector<std::string>& overr
 model::Result<megatron::Definitions> definitions_of(const ImportArguments& arguments) {
   megatron::Definitions definitions;
   if (arguments.format == "megatron" && !arguments.execute && arguments.files.size() > 1) {
-    const auto parameters = megatron::parameters_of(TRY(model::read_text_file(arguments.file)));
+    const auto parameters = megatron::script_parameters(TRY(model::read_text_file(arguments.file)));
     if (arguments.files.size() - 1 > parameters.size())
       return model::wrong_input(
           "FILE", fmt::format("'{}' is one argument too many for the script", arguments.files[parameters.size() + 1]),
@@ -323,7 +323,7 @@ model::Result<megatron::Definitions> definitions_of(const ImportArguments& argum
 // Adds what the script takes on its command line to the error of one that lacks such an argument.
 model::Error with_parameters(model::Error error, const ImportArguments& arguments) {
   const auto text = model::read_text_file(arguments.file);
-  const auto parameters = text ? megatron::parameters_of(*text) : std::vector<std::string>();
+  const auto parameters = text ? megatron::script_parameters(*text) : std::vector<std::string>();
   if (arguments.files.size() > 1 || parameters.empty() || !model::contains(error.message, "'$")) return error;
   error.hint += fmt::format("{}the script takes {}, which stand behind --: -- {}", error.hint.empty() ? "" : "; ",
                             parameters.size() == 1 ? "an argument" : fmt::format("{} arguments", parameters.size()),

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <utility>
 
+#include "model/architecture/adapter_targets.h"
 #include "model/base/decimal.h"
 #include "model/megatron/shell/shell.h"
-#include "model/plan/adapter_targets.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
+#include "model/architecture/adapter_targets.h"
 #include "model/base/data_type.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "model/configurations/configuration.h"
 #include "model/configurations/import.h"
 #include "model/megatron/shell/shell.h"
-#include "model/plan/adapter_targets.h"
 
 namespace plumbline::model::configurations {
 

@@ -84,7 +84,7 @@ Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
 
 // Returns what a script takes on its command line, in order: the names of lines NAME=$1, NAME=${2}, and "$3" of a
 // parameter that has none. Empty where no line takes any.
-std::vector<std::string> parameters_of(std::string_view text);
+std::vector<std::string> script_parameters(std::string_view text);
 
 // Evaluates + - * / % comparisons && || ! and brackets over decimal numbers, names and NAME[KEY], whose texts
 // `value_of` returns: arithmetic too, 0 without text. Returns nothing when the text or that of a name has other

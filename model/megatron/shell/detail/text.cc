@@ -350,7 +350,7 @@ std::size_t Scan::brackets(std::size_t at, char open, char close) {
 
 Source::Source(Letters letters) : text(std::move(letters)), tokens(Tokenizer(text).run()) {}
 
-std::vector<std::string> parameters_of(std::string_view text) {
+std::vector<std::string> script_parameters(std::string_view text) {
   std::map<std::int64_t, std::string> named;
   for (std::string_view line : lines_of(text)) {
     if (line.starts_with("export ")) line.remove_prefix(7);

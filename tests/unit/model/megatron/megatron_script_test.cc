@@ -409,9 +409,9 @@ TEST(MegatronScript, GpusOfTheLauncher) {
 
 // What the command line gives a script is named where it is taken, by the lines of its top level.
 TEST(MegatronScript, ParametersHaveNames) {
-  EXPECT_THAT(parameters_of("MODE=$1\nexport TP=\"${3}\"  # degree\nAC=${10}\nf() {\n  local x=$2\n  y=$4\n}\n"),
+  EXPECT_THAT(script_parameters("MODE=$1\nexport TP=\"${3}\"  # degree\nAC=${10}\nf() {\n  local x=$2\n  y=$4\n}\n"),
               ElementsAre("MODE", "$2", "TP", "$4", "$5", "$6", "$7", "$8", "$9", "AC"));
-  EXPECT_THAT(parameters_of("TP=${1:-8}\nPP=8\nN=$TP\nA=$0\n"), testing::IsEmpty()) << "has its own defaults";
+  EXPECT_THAT(script_parameters("TP=${1:-8}\nPP=8\nN=$TP\nA=$0\n"), testing::IsEmpty()) << "has its own defaults";
   EXPECT_THAT(last("TP=$2\nrun $TP", {{"1", "a"}, {"2", "8"}}), ElementsAre("run", "8"));
 }
 

@@ -1,5 +1,5 @@
 // The layers next to which adapters lie, by the names of modules.
-#include "model/plan/adapter_targets.h"
+#include "model/architecture/adapter_targets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

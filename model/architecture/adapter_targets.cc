@@ -1,4 +1,4 @@
-#include "model/plan/adapter_targets.h"
+#include "model/architecture/adapter_targets.h"
 
 #include <algorithm>
 #include <span>
