@@ -344,7 +344,7 @@ TEST(PlanQuestion, AWrongOfferIsNamedWithWhatItLacks) {
                                                        {"h200-hgx:512@-1", "'-1' is no price above 0"},
                                                        {"h200-hgx:512@2,60", "'2,60' is no price above 0"},
                                                        {"h200-hgx:512@nan", "'nan' is no price above 0"},
-                                                       {"h200-hgx:512@1e308", "'1e308' is more than 1e+06 USD"},
+                                                       {"h200-hgx:512@1e308", "'1e308' is more than 1000000 USD"},
                                                        {"h200-hgx:512@$2", "'$2' is no price above 0"},
                                                        {"h200-hgx:512@2:", "it names no profile"}};
   for (const auto& [text, why] : wrong) {
