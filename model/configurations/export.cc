@@ -143,8 +143,10 @@ void write_titan_rest(const Plan& plan, TitanWriter& out) {
   out.section("activation_checkpoint", "ActivationCheckpointConfig");
   out.put("mode", plan.recompute.policy);
   if (plan.recompute.policy == "selective") out.put("selective_ac_option", "op");
+  const bool compiles = plan.stack.name != "pytorch-fsdp-eager";
+  if (out.python() && !compiles) out.put("early_stop", plan.recompute.early_stop);
   out.section("compile", "CompileConfig");
-  out.put("enable", plan.stack.name != "pytorch-fsdp-eager");
+  out.put("enable", compiles);
   if (out.python()) return;
   out.section("optimizer", "");
   out.put("name", "AdamW");

@@ -87,6 +87,10 @@ void read_openrlhf_training(const RuleInput& in) {
   Draft& draft = in.draft;
   on_fsdp(draft) ? read_openrlhf_fsdp(in) : read_openrlhf_deepspeed(in);
   read_checkpointing(draft, "gradient_checkpointing");
+  constexpr std::string_view old_key = "gradient_checkpointing_use_reentrant";
+  constexpr std::string_view key = "actor.gradient_checkpointing_reentrant";
+  const bool reentrant = draft.flag(key).value_or(draft.flag(old_key).value_or(false));
+  if (draft.word("recompute.policy") == "full") draft.set("recompute.early_stop", !reentrant, key);
   if (draft.degree("context") > 1) draft.set("parallelism.context_method", "ring", "ring_attn_size");
   if (draft.integer("lora_rank").value_or(0) > 0)
     read_adapters(in, {draft.flag("load_in_4bit").value_or(false) ? "qlora" : "lora", "lora_rank", "target_modules"});

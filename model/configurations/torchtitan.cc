@@ -370,7 +370,8 @@ void read_recompute(const RuleInput& in) {
   const std::string word = saved == nullptr ? mode.value_or("selective") : saved->items.empty() ? "full" : "regions";
   constexpr std::string_view stop_key = "activation_checkpoint.early_stop";
   const auto stop = draft.flag(stop_key);
-  if (stop && !compiles(draft, "model")) draft.set("recompute.early_stop", *stop, stop_key);
+  if ((stop || of_registry(draft)) && !compiles(draft, "model"))
+    draft.set("recompute.early_stop", stop.value_or(false), stop_key);
   if (word == "none" || word == "full") return draft.set("recompute.policy", word, saved == nullptr ? key : saved_key);
   if (word == "regions") {
     if (saved != nullptr && saved->items.front() != "*")

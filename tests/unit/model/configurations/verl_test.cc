@@ -303,14 +303,19 @@ TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
   EXPECT_EQ(plan.rollout.reference, false);
   EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.6);
   EXPECT_EQ(plan.recompute.policy, "full");
+  EXPECT_TRUE(plan.recompute.early_stop);
   EXPECT_EQ(plan.optimizer.kind, "muon");
   EXPECT_EQ(plan.training.rank, 32);
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("unknown")));
   EXPECT_THAT(noted(imported("openrlhf", sections + "--actor.offload_everything --algo.kl.twice\n", answer_lengths)),
               testing::AllOf(HasSubstr("actor.offload_everything: unknown"), HasSubstr("algo.kl.twice: unknown")))
       << "sections have no names that stand for all";
-  const auto shorter =
-      imported("openrlhf", sections + "--rollout.max_new_tokens 1024 --train.micro_batch_size 2\n", answer_lengths);
+  const auto shorter = imported("openrlhf",
+                                sections +
+                                    "--rollout.max_new_tokens 1024 --train.micro_batch_size 2 "
+                                    "--actor.gradient_checkpointing_reentrant\n",
+                                answer_lengths);
+  EXPECT_FALSE(shorter.plan.recompute.early_stop);
   EXPECT_EQ(shorter.plan.batch.sequence_length, 4096);
   EXPECT_EQ(shorter.plan.rollout.max_answer_tokens, 1024);
   EXPECT_EQ(shorter.plan.batch.micro_batch_size, 2);
