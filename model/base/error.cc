@@ -35,7 +35,7 @@ bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & mask) == continuation;
 }
 
-// Returns the text with words that are longer than any name or path cut, at a whole character: files of one long line
+// Returns the text with words that are longer than usual names cut, at a whole character: files of one long line
 // are quoted in messages that are read on a terminal.
 std::string without_long_words(std::string_view text) {
   constexpr std::size_t longest = 1000, kept = 100;

@@ -147,7 +147,8 @@ void read_chatglm(ConfigReader& config, Architecture& model) {
                        "ChatGLM 2 and later are read");
   read_equal_heads(config, model, {"num_layers", "hidden_size", "num_attention_heads"});
   model.head_dim = config.dimension("kv_channels", 128);
-  if (config.flag("multi_query_attention", false)) model.key_value_heads = config.dimension("multi_query_group_num", 1);
+  const std::int64_t groups = config.dimension("multi_query_group_num", 1);
+  if (config.flag("multi_query_attention", false)) model.key_value_heads = groups;
   check_shared_heads(config, model, "multi_query_group_num");
   model.intermediate_size = config.dimension("ffn_hidden_size", 13696);
   model.vocabulary = config.dimension("padded_vocab_size");

@@ -33,7 +33,7 @@ TEST(AdapterTargets, OfAPatternAreWhatItNames) {
   EXPECT_THAT(targets_of({"model.layers.*.*proj"}, false), ElementsAre("attention", "mlp"));
   EXPECT_THAT(targets_of({"*.self_attn.*_proj"}, false), ElementsAre("attention"));
   EXPECT_THAT(targets_of({"*.mlp.*_proj"}, true), ElementsAre("mlp", "experts"));
-  EXPECT_THAT(targets_of({"visual.*_tower"}, false), IsEmpty());
+  EXPECT_THAT(targets_of({"visual.*_tower", "visual.*", "vision_tower.*_proj"}, false), IsEmpty());
 }
 
 TEST(AdapterTargets, OfLatentAttentionAreNoMlp) {
