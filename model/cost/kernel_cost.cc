@@ -224,6 +224,14 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) const {
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   if (op.fused) return {.passes = 0};
+  const KernelTime time = usual(graph, op, conditions);
+  if (slowdown_ == 1) return time;
+  KernelTime longer = scaled(time, slowdown_);
+  longer.gaps *= slowdown_;
+  return longer;
+}
+
+KernelTime KernelCost::usual(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   if (!measured_.empty())
     if (const auto measured = as_measured(graph, op, conditions)) return *measured;
   const KernelTime time = by_form(graph, op, conditions);

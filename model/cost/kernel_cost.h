@@ -55,6 +55,10 @@ class KernelCost {
   // Takes factors on the times of single shapes, or none; they must outlive the object. Bounds do not use them.
   void use(const ShapeFactors* factors) { factors_ = factors; }
 
+  // Makes all times of operators longer by a factor, measured ones and launch gaps as well. Bounds stay.
+  void slow_down(double factor) { slowdown_ = factor; }
+  double slowdown() const { return slowdown_; }
+
   // Returns whether the profile has what GEMMs of that format cost. FP8 per tensor and MXFP8 take the constants of
   // block-scaled FP8 where they have none; formats of four bits are known by their own constants only.
   bool has_gemm(Precision precision) const;
@@ -122,6 +126,7 @@ class KernelCost {
   enum class GemmFormat : std::uint8_t { bf16, fp32, fp8, fp8_tensor, mxfp8, nvfp4, mxfp4 };
   static GemmFormat gemm_format(DataType operand);
 
+  KernelTime usual(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double form_at_best(const Graph& graph, const Operator& op) const;
   std::optional<KernelTime> as_measured(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -214,6 +219,7 @@ class KernelCost {
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;
+  double slowdown_ = 1;
 };
 
 }  // namespace plumbline::model

@@ -301,9 +301,10 @@ class ClusterStep {
   std::int64_t events_ = 0;
 };
 
-// Returns the inputs with what a loop that shares no links needs of shared ones.
-model::Result<Inputs> with_contention(const Inputs& inputs) {
+// Returns the inputs with what a loop that shares no links needs of shared ones. The slowest GPU is drawn.
+model::Result<Inputs> inputs_of_steps(const Inputs& inputs) {
   Inputs changed = inputs;
+  changed.plan.cluster.speed_deviation = 0;
   if (!inputs.fabric || inputs.contention) return changed;
   const auto table = std::make_shared<ContentionTable>();
   TRY(table->add(inputs));
@@ -358,12 +359,14 @@ model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOp
   if (options.seeds < 1 || options.seeds > most_fleets)
     return model::wrong_input("--seeds", fmt::format("{} fleets cannot be drawn", options.seeds),
                               fmt::format("draw at least one, and at most {}", most_fleets));
-  Predictor predictor(TRY(with_contention(inputs)));
+  Inputs equal = TRY(inputs_of_steps(inputs));
+  const model::Plan plan = equal.plan;
+  Predictor predictor(std::move(equal));
   ClusterStep step(inputs, options);
-  auto simulation =
-      TRY(predictor.simulate(inputs.plan, {.fidelity = Fidelity::cluster,
-                                           .record = options.record,
-                                           .execute = [&](const ExecutionInput& input) { return step.run(input); }}));
+  auto simulation = TRY(predictor.simulate(
+      plan, {.fidelity = Fidelity::cluster, .record = options.record, .execute = [&](const ExecutionInput& input) {
+               return step.run(input);
+             }}));
   simulation.result.cluster = step.spread(simulation.result.step);
   step.name_sample(simulation);
   return simulation;

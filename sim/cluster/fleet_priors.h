@@ -1,8 +1,11 @@
-// What is published of how GPUs of one cluster differ: the priors behind drawn fleets (sim/cluster/cluster_step.h) and
-// intervals (sim/interval). Each is a row of calibrate/published/straggler_priors.toml, which has the source.
+// What is published of how GPUs of one cluster differ: the priors behind the slowest GPU of a step, drawn fleets
+// (sim/cluster/cluster_step.h) and intervals (sim/interval). Each is a row of
+// calibrate/published/straggler_priors.toml, which has the source.
 #pragma once
 
 #include "model/base/provenance.h"
+#include "model/base/statistics.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::sim {
 
@@ -32,6 +35,16 @@ inline constexpr Prior operation_p90{.low = 0.02,
                                      .high = 0.03,
                                      .what = "a forward or backward of a micro-batch, 90th percentile above the median",
                                      .source = "ByteDance-Seed/StragglerAnalysis data/trace-AR"};
+
+// Returns how much longer the slowest tensor-parallel group of a training is expected to compute than their mean. They
+// are what was traced, and meet in every layer, slot or step:
+//   1 + E(n) deviation of n groups, E(n) the expected largest of n standard normal numbers.
+// Replicas that serve do not wait for each other: 1.
+inline double slowest_gpu(const model::Plan& plan) {
+  if (plan.inference.given) return 1;
+  const double deviation = plan.cluster.speed_deviation.value_or(speed_deviation.middle);
+  return 1 + deviation * model::expected_largest(plan.cluster.gpus / plan.parallelism.tensor);
+}
 
 // Machines that are slow all the time, and how much longer their GPUs take (straggler.megascale.*). The share is
 // secondhand: its range is half of it to either side.

@@ -46,7 +46,7 @@ class ChangedSteps {
 
   // Returns the growth of ln(time).
   model::Result<double> effect_of(const InputChange& change) {
-    if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance)
+    if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance && !change.speed_deviation)
       return std::log(change.step_factor);
     const double then = TRY(of(change)).time_s;
     return std::log(then / now_->time_s);
@@ -67,6 +67,7 @@ class ChangedSteps {
     *shapes_ = change.shapes;
     model::Plan plan = plan_;
     if (change.imbalance) model::set_imbalance(plan, *change.imbalance);
+    if (change.speed_deviation) plan.cluster.speed_deviation = change.speed_deviation;
     auto parts = TRY(predictor_->step_parts(plan));
     return ChangedStep{parts.time_s * change.step_factor, std::move(parts)};
   }

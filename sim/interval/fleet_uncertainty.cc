@@ -80,18 +80,11 @@ Energies energies(const model::Profile& profile) {
   return found;
 }
 
-// A GPU that is slower by a factor draws the same power for as much longer, so its energies grow by that factor: at the
-// power limit and below it, its GEMMs and attention take that factor as long.
-void add_slowest(const Inputs& inputs, std::size_t clock, const Energies& energies, std::vector<Uncertainty>& found) {
-  const double deviations = model::expected_largest(inputs.plan.cluster.gpus / inputs.plan.parallelism.tensor);
-  if (deviations == 0) return;
+// A deviation that the plan states is known.
+void add_slowest(const model::Plan& plan, std::vector<Uncertainty>& found) {
+  if (plan.cluster.speed_deviation || slowest_gpu(plan) == 1) return;
   found.push_back({"slowest GPU", silicon_source,
-                   [deviations, clock, energies](double z, InputChange& change) {
-                     const double longer = 1 + deviations * geometric(speed_deviation, z);
-                     change.constants.emplace_back(clock, 1 / longer);
-                     for (const auto& [index, uncertainty] : energies.of_flops)
-                       change.constants.emplace_back(index, longer);
-                   },
+                   [](double z, InputChange& change) { change.speed_deviation = geometric(speed_deviation, z); },
                    "one GEMM on every GPU of your cluster (plumbline measure)", 0.2});
 }
 
@@ -178,12 +171,11 @@ void add_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
 // Power and silicon: the clock that GPUs hold, and the slowest of them, for which a synchronous step waits.
 
 void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  add_slowest(inputs.plan, found);
   const model::Profile& profile = inputs.profile;
   const auto clock = profile.find("kernel.sustained_clock");
   if (!clock) return;
-  const Energies of_profile = energies(profile);
-  add_slowest(inputs, *clock, of_profile, found);
-  if (profile.find("power.idle")) add_power(profile, of_profile, found);
+  if (profile.find("power.idle")) add_power(profile, energies(profile), found);
   if (!bursts(inputs, profile.parameters()[*clock])) return;
   const bool narrow = model::bytes_per_element(model::activation_type(inputs.plan.precision.gemm)) < 2;
   const Prior spread = narrow ? held_8_bits : held_16_bits;

@@ -24,9 +24,10 @@ struct InputChange {
   std::optional<double> imbalance;  // of the plan's routing, instead of its own; in inference its skew
   // Of inference: the power to which the probabilities are raised with which drafts are accepted.
   std::optional<double> acceptance_power;
-  double step_factor = 1;  // on the step's time
-  double allocator = 0;    // standard normal: what the allocator holds unused, within its range
-  double libraries = 1;    // on the memory of contexts, workspaces and connections
+  std::optional<double> speed_deviation;  // of the plan's cluster
+  double step_factor = 1;                 // on the step's time
+  double allocator = 0;                   // standard normal: what the allocator holds unused, within its range
+  double libraries = 1;                   // on the memory of contexts, workspaces and connections
 };
 
 struct Uncertainty {

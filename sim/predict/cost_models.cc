@@ -15,6 +15,7 @@
 #include "model/plan/software.h"
 #include "model/program/compile.h"
 #include "model/program/program.h"
+#include "sim/cluster/fleet_priors.h"
 #include "sim/network/contention.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"
@@ -279,6 +280,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                                      collective_sms(inputs, *communication)};
   CostModels costs{kernels, *communication, host, partition, nullptr, {}, on_device, power};
   costs.kernels.use(inputs.shapes);
+  costs.kernels.slow_down(slowest_gpu(inputs.plan));
   costs.communication.use(inputs.shapes);
   model::ConstantReader reader(profile);
   costs.gather_passes = reader.value("sharding.gather_passes");

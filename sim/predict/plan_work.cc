@@ -222,8 +222,9 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
           plan.parallelism.pipeline > 1,                                       // slots have messages
           plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1,  // and wait for them
           plan.routing.pad_to_capacity, plan.offload.activations > 0);
+  key.add(plan.cluster.gpus, plan.parallelism.tensor, plan.cluster.speed_deviation);  // the slowest GPU
   if (!wired) return;
-  key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
+  key.add(plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
   key.add(collective_groups(plan, layout));
 }
 

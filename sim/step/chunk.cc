@@ -225,7 +225,8 @@ class Run final : public GpuListener, public Handler {
 model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
   const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)));
-  const auto costs = TRY(cost_models(inputs, layout));
+  auto costs = TRY(cost_models(inputs, layout));
+  costs.kernels.slow_down(1);  // the profiled rank is any
   const model::SlotTemplate* pair = middle_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",

@@ -36,6 +36,9 @@ SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplat
   model::PowerWindow window;
   for (const model::Segment& segment : slot.segments)
     window.add(windows.find(segment, [&] { return window_of(program.blocks[segment.block], segment, costs); }));
+  // The slowest GPU draws the power of the others, for longer: the clock and the energy are those of the mean.
+  window.sm_seconds /= costs.kernels.slowdown();
+  window.other_seconds /= costs.kernels.slowdown();
   const model::PowerModel::State state = costs.power->state(window);
   const double clock = state.clock == 1 ? 1 : std::floor(state.clock / clock_step) * clock_step;
   return {clock, state.joules};

@@ -104,6 +104,21 @@ TEST(FleetDraw, LeavesOutWhatThePlanHasNot) {
   EXPECT_EQ(rows->fleet.work->expert_rows(5, 3, 2), whole->fleet.work->expert_rows(5, 3, 2));
 }
 
+// The step expects the slowest of 64 GPUs, 1 + 2.344 * 1 % of whose times are kernels'; drawn fleets have their own.
+TEST(ClusterStep, AStepExpectsItsSlowestGpu) {
+  const auto step = [](const std::string& deviation) {
+    const Inputs inputs = experts({"cluster.jitter=0", "routing.imbalance=0", "cluster.speed_deviation=" + deviation});
+    return std::pair(simulate(inputs, Fidelity::closed_form, false)->result.step.time_s,
+                     simulate_cluster(inputs, {.seeds = 8})->result.step.time_s);
+  };
+  const auto [even, even_drawn] = step("0");
+  const auto [expected, drawn] = step("0.01");
+  const double longer = slowest_gpu(experts({"cluster.speed_deviation=0.01"}).plan);
+  EXPECT_GT(expected, even);
+  EXPECT_LT(expected, longer * even);
+  EXPECT_NEAR(expected / even, drawn / even_drawn, 0.3 * (longer - 1));
+}
+
 // Rows of the eight ranks of a group add up to its tokens, which leaves them sqrt(7 / 8) of their deviation.
 TEST(FleetDraw, RowsDifferByGpuLayerAndMicroBatch) {
   const Inputs inputs = experts({"batch.global_batch_size=512"});
