@@ -1,4 +1,4 @@
-// Jitter and slow ranks: what steps take beyond a step in which every machine is as fast as its median.
+// Jitter and slow ranks: what steps take beyond a step whose slowest GPU is the expected one.
 #include <fmt/format.h>
 
 #include <algorithm>
