@@ -6,6 +6,7 @@ import { planKinds } from "./plan_kinds.mjs";
 
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
 const grouped = (value) => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+const million = (value) => (value / 1e6).toPrecision(3);
 const percent = (fraction) => `${(fraction * 100).toFixed(1)} %`;
 
 /** Four significant digits with the unit, for 1 us to 999 s, and 0. */
@@ -174,6 +175,7 @@ export const kinds = [
     shows: ({ campaign }) => [
       `${campaign.days.p50.toFixed(1)} days`,
       percent(campaign.goodput.p50),
+      "of the time are steps that count",
       `with ${campaign.events.filter((event) => event.what.startsWith("failure")).length} failures`,
     ],
     also: async (page, { campaign }, check) => {
@@ -246,11 +248,12 @@ export const kinds = [
       `${grouped(run.steps)} steps take ${interval.days.p50.toFixed(1)} days`,
       ...run.phases.flatMap((phase) => [phase.source, grouped(phase.kind === "predicted" ? interval.gpu_hours.p50 : phase.gpu_hours)]),
       grouped(interval.gpu_hours.p50 + run.total_gpu_hours - run.gpu_hours),
-      `${(interval.peak_bytes.p10 / 1e9).toFixed(1)} to ${gigabytes(interval.peak_bytes.p90)} in eight of ten cases`,
+      `${(interval.peak_bytes.p10 / 1e9).toFixed(1)} to ${gigabytes(interval.peak_bytes.p90)} in eight of ten cases${interval.peak_bytes.p90 > memory.capacity_bytes ? ", on a device without limit" : ""}`,
       "An overlapped pair, kernel by kernel",
       "How close is this to reality?",
       "step time, as clusters run it",
       "What is left: by how much",
+      `takes ${interval.days.p50.toFixed(1)} days (${interval.days.p10.toFixed(1)} to ${interval.days.p90.toFixed(1)} days) and costs $${million(interval.cost_usd.p50)} M ($${million(interval.cost_usd.p10)} to $${million(interval.cost_usd.p90)} M), without failures.`,
       "power is the mean of each 200th of the step",
     ],
     also: async (page, result, check) => {

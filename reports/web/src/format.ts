@@ -68,6 +68,8 @@ export function scaled(value: Maybe): string {
 export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value < 1000 ? value.toFixed(3) : grouped(value)}`);
 /** $5.329 M, and $4.33 below a hundred */
 export const usd = (value: Maybe): string => (missing(value) ? none : `$${Math.abs(value) < 100 ? value.toFixed(2) : scaled(value)}`);
+/** Three digits, as no predicted cost is known to more: $5.33 M, $89,000 */
+export const aboutUsd = (value: Maybe): string => usd(missing(value) ? value : Number(value.toPrecision(3))).replace(/\.?\d(?=\s)/, "");
 
 /** The label of a tick, without zeros that say nothing: 50.00 s -> 50 s. */
 export const short = (text: string): string => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");

@@ -123,10 +123,11 @@ export function degreeWords(plan: Json): string {
   return words.filter((word) => word !== "").join(" ");
 }
 
-/** memory: 72.1 of 80.0 GB, fits with 97 % */
+/** memory: 72.1 of 80.0 GB, fits with 97 %; of a full device, why it may fit nonetheless */
 export function memoryWords(row: Json): string {
   const { peak_bytes: peak, capacity_bytes: capacity } = row.memory;
   const fits = row.interval?.fits_probability;
   const chanceToFit = fits === null || fits === undefined ? "" : `, fits with ${chance(fits)}`;
-  return `${(peak / 1e9).toFixed(1)} of ${(capacity / 1e9).toFixed(1)} GB${chanceToFit}`;
+  const full = fits >= 0.5 && peak >= capacity ? ": the allocator returns what it holds unused" : "";
+  return `${(peak / 1e9).toFixed(1)} of ${(capacity / 1e9).toFixed(1)} GB${chanceToFit}${full}`;
 }

@@ -1,6 +1,6 @@
 // A whole training with its failures: days, cost, goodput, where time goes, checkpoints, spares, GPUs by a date.
 import { append, type Child, h, name } from "../dom";
-import { counted, days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
+import { aboutUsd, counted, days, duration, fixed, grouped, long, number, percent, scaled, span } from "../format";
 import type { Json, Result } from "../result";
 import { bars, intervals } from "../parts/bars";
 import { basis, constantsTable } from "../parts/basis";
@@ -208,15 +208,15 @@ function head(json: Json): HTMLElement[] {
   if (ends)
     parts.push(
       answer(...(wanted ? [...finishWords(wanted), ` On ${counted(json.plan.cluster.gpus, "GPU")} the training takes `] : ["The training takes "]), h("b", {}, days(taken.p50)), ` (${span(taken, days)} in eight of ten cases)`,
-        ...(cost?.p50 ? [" and costs ", h("b", {}, usd(cost.p50)), ` (${span(cost, usd)}).`] : ["."]), fitWarning(json.fit)),
+        ...(cost?.p50 ? [" and costs ", h("b", {}, aboutUsd(cost.p50)), ` (${span(cost, aboutUsd)}).`] : ["."]), fitWarning(json.fit)),
     );
   if (campaign.never) parts.push(notice(true, name(campaign.never)));
   parts.push(
     figures([
-      { name: "Goodput", value: percent(campaign.goodput?.p50), note: `${span(campaign.goodput, percent)} in eight of ten cases` },
+      { name: "Goodput", value: percent(campaign.goodput?.p50), note: `of the time are steps that count; ${span(campaign.goodput, percent)} in eight of ten cases` },
       { name: "Failures", value: fixed(campaign.interruptions?.p50, 0), note: campaign.hours_between_failures ? `one every ${number(campaign.hours_between_failures)} hours` : null },
       { name: "GPU-hours", value: scaled(campaign.gpu_hours?.p50), note: span(campaign.gpu_hours, scaled) },
-      run?.total_cost_usd ? { name: "All phases", value: usd(run.total_cost_usd), note: `${scaled(run.total_gpu_hours)} GPU-hours, stated phases included` } : null,
+      run?.total_cost_usd ? { name: "All phases", value: aboutUsd(run.total_cost_usd), note: `${scaled(run.total_gpu_hours)} GPU-hours, stated phases included` } : null,
       { name: "Campaigns that finish", value: `${grouped(campaign.finished * campaign.seeds)}\u00a0of\u00a0${grouped(campaign.seeds)}`, note: "simulated", tone: campaign.finished < 1 ? "bad" : undefined },
     ]),
   );

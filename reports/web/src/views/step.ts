@@ -1,6 +1,6 @@
 // A step: predicted (simulate) or executed (run).
 import { append, h, name } from "../dom";
-import { days, duration, gigabytes, grouped, number, percent, scaled, span, usd } from "../format";
+import { aboutUsd, days, duration, gigabytes, grouped, number, percent, type Quantiles, scaled, span } from "../format";
 import { assumedSection, basis, constantsTable, evidence } from "../parts/basis";
 import { figures, type Figure } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
@@ -28,9 +28,11 @@ function sentence(json: Json): HTMLElement {
   if (interval) parts.push(` (${span(interval.time_s, duration)} in eight of ten cases)`);
   parts.push(` and ${json.training ? "learned" : "learns"} from ${scaled(tokensOf(json.plan))} tokens.`);
   if (run) {
-    parts.push(` Training on ${scaled(run.tokens)} tokens takes `, h("b", {}, days(interval?.days?.p50 ?? run.days)));
+    const around = (quantiles: Quantiles | undefined, format: (value: number) => string): string => (quantiles ? ` (${span(quantiles, format)})` : "");
+    parts.push(` Training on ${scaled(run.tokens)} tokens takes `, h("b", {}, days(interval?.days?.p50 ?? run.days)), around(interval?.days, days));
     const cost = interval?.cost_usd?.p50 ?? run.cost_usd;
-    parts.push(...(cost ? [" and costs ", h("b", {}, usd(cost)), "."] : ["."]));
+    if (cost) parts.push(" and costs ", h("b", {}, aboutUsd(cost)), around(interval?.cost_usd, aboutUsd));
+    parts.push(run.goodput_source === "without failures" ? ", without failures." : ".");
   }
   if (memory?.stages?.length) {
     const verdicts = { fits: "It fits in memory.", "at the edge": `It is at the edge of memory: it ${fitWords(memory)}.`, "does not fit": "It does not fit in memory." };
@@ -44,7 +46,7 @@ function tiles(json: Json): HTMLElement {
   const interval = intervalOf(json);
   const speed = speedOf(step, interval);
   const ofComponents = interval ? `${percent(step.mfu)} from components alone; ` : "";
-  const peaks = interval?.peak_bytes?.p10 < interval?.peak_bytes?.p90 ? `; ${span(interval?.peak_bytes, gigabytes)} in eight of ten cases` : "";
+  const peaks = interval?.peak_bytes?.p10 < interval?.peak_bytes?.p90 ? `; ${span(interval?.peak_bytes, gigabytes)} in eight of ten cases${interval?.peak_bytes.p90 > memory?.capacity_bytes ? ", on a device without limit" : ""}` : "";
   const list: (Figure | null)[] = [
     {
       name: json.training ? "Step time, median" : "Step time",
@@ -52,7 +54,7 @@ function tiles(json: Json): HTMLElement {
       note: interval ? `${duration(step.time_s)} from components alone` : bound?.time_s ? `cannot be below ${duration(bound.time_s)}` : null,
     },
     { name: "Tokens per second", value: scaled(speed.tokens), note: `${grouped(speed.tokensPerGpu)} per GPU` },
-    { name: "MFU", value: percent(speed.mfu), note: `${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
+    { name: "MFU", value: percent(speed.mfu), note: `of the BF16 peak; ${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
     step.bubble_s === null ? null : { name: "Bubble and messages", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
     memory?.stages?.length
       ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU${peaks}`, tone: fitTone(memory) }
