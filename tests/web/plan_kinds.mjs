@@ -58,6 +58,11 @@ export const planKinds = [
     shows: ({ sites }) => ["which plan is the fastest?", `a step of ${three(sites[0].plans[0].interval.time_s.p50)} s (`, chance(sites[0].measured_share)],
   },
   {
+    name: "plan that fills the device",
+    command: "plan llama-3-8b --gpus 64 --cluster h100-dgx --top 1 --set search.tensor=1 --set search.context=1 --set search.pipeline=2 --set search.micro_batch_size=2",
+    shows: ({ sites }) => [`85.0 of 85.0 GB, fits with ${chance(sites[0].plans[0].interval.fits_probability)}: the allocator returns what it holds unused`],
+  },
+  {
     name: "plan of trainings without an end", // a planned stop comes every 1.68 h, and the restart after it takes 1.96 h
     command: `plan llama-3-8b --gpus 16 --cluster h100-dgx,a100-dgx --deadline 20d --top 1 ${quick} --set campaign.planned_stops_per_week=100 --set campaign.restart_s=7000`,
     exit: 2,
