@@ -243,7 +243,8 @@ void read_pipeline(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::int64_t ranks = draft.degree("pipeline");
   if (ranks <= 1) return;
-  const auto each_rank = read_torch_schedule(draft, "parallelism.pipeline_parallel_schedule");
+  const auto each_rank = read_torch_schedule(draft, "parallelism.pipeline_parallel_schedule",
+                                             compiles(draft, "model") ? "compile.enable" : "");
   if (!each_rank) return;
   if (draft.text("parallelism.pipeline_parallel_expert_parallel_overlap") == "false" &&
       draft.word("schedule.kind") == "dualpipev")
@@ -581,7 +582,7 @@ std::string_view titan_schedule(std::string_view kind) {
   return found == std::end(titan_schedules) ? "" : found->name;
 }
 
-std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key) {
+std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key, std::string_view compiled) {
   const std::string name = draft.text(key).value_or("1F1B");
   const auto* known = std::ranges::find_if(
       titan_schedules, [&](const TitanSchedule& one) { return lower_case(one.name) == lower_case(name); });
@@ -601,6 +602,14 @@ std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view k
   } else {
     draft.assume("schedule.kind", known->kind, fmt::format("the nearest to {}: {}", name, known->note), known->other);
   }
+  // _check_torch_compile_compatibility() of torch/distributed/pipelining/schedules.py (pytorch/pytorch pull request
+  // 162511), which the schedules call that have weight gradients of their own.
+  if (!compiled.empty() && (known->name.ends_with("ZeroBubble") || known->name == "DualPipeV"))
+    draft.note(
+        Note::Kind::assumed, compiled,
+        fmt::format("assumed: {} runs with {}: PyTorch refuses it where layers are compiled, whose backward pass "
+                    "it cannot split; --set stack.name=pytorch-fsdp-eager has none compiled",
+                    known->name, compiled));
   return known->chunks;
 }
 

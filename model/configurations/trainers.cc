@@ -297,6 +297,17 @@ void read_trainer_context(const RuleInput& in, bool zero) {
             contains(draft.text(ring).value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring", ring);
 }
 
+// Sets where the recomputation of a layer ends. LLaMA-Factory states reentrant checkpoints itself (model_args.py);
+// transformers 5 has others than before where nothing is stated (huggingface/transformers pull request 43203).
+void read_reentrance(Draft& draft, bool checkpoints) {
+  constexpr std::string_view key = "gradient_checkpointing_kwargs.use_reentrant", plan_key = "recompute.early_stop";
+  auto reentrant = draft.flag(key);
+  if (!reentrant) reentrant = draft.flag("use_reentrant_gc");
+  if (!checkpoints) return;
+  if (reentrant || draft.program() == "LLaMA-Factory") return draft.set(plan_key, !reentrant.value_or(true), key);
+  draft.assume(plan_key, false, fmt::format("the default of {} before transformers 5", key), "true");
+}
+
 void trainer_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
@@ -354,9 +365,7 @@ void trainer_rules(const RuleInput& in) {
                        .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
-  const bool reentrant =
-      draft.flag("gradient_checkpointing_kwargs.use_reentrant").value_or(draft.flag("use_reentrant_gc").value_or(true));
-  if (checkpoints) draft.set("recompute.early_stop", !reentrant, "gradient_checkpointing_kwargs.use_reentrant");
+  read_reentrance(draft, checkpoints);
   if (!zero && draft.flag("pure_bf16").value_or(false))  // weights that train have no copy of FP32
     for (const char* key : {"precision.master_weights", "precision.optimizer_moments", "precision.gradients"})
       draft.set(key, "bf16", "pure_bf16");

@@ -152,8 +152,9 @@ void read_named_model(const RuleInput& in, std::string_view key);
 void use_section(const RuleInput& in, std::string_view section, std::string_view model_type);
 
 // Sets the schedule that a key names as PyTorch does, in any case, "1F1B" without one. Returns the stages of a rank
-// where no other key decides; nothing where it is refused.
-std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key);
+// where no other key decides; nothing where it is refused. `compiled`: the key that compiles the layers; empty: none
+// does.
+std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key, std::string_view compiled);
 // Sets what runs again where the results of attention and of every second GEMM are kept, as `words` of a key ask for.
 void keep_second_gemms(const RuleInput& in, std::string_view key, std::string_view words);
 

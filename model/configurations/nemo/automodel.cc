@@ -89,13 +89,20 @@ void read_automodel_mesh(const RuleInput& in) {
             key);
 }
 
+// Returns the key that compiles the layers; empty where none does.
+std::string_view compiled_by(Draft& draft) {
+  for (const std::string_view key : {"compile.enabled", "distributed.enable_compile"})
+    if (draft.flag(key).value_or(false)) return key;
+  return {};
+}
+
 // Stages are as many as layers_per_stage needs, in whole numbers for each rank (calculate_virtual_stages() of
 // components/distributed/pipelining/functional.py @00f40419); the first ones have a layer more.
 void read_automodel_pipeline(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::int64_t ranks = draft.degree("pipeline");
   if (ranks <= 1) return;
-  const auto each_rank = read_torch_schedule(draft, "distributed.pipeline.pp_schedule");
+  const auto each_rank = read_torch_schedule(draft, "distributed.pipeline.pp_schedule", compiled_by(draft));
   const auto layers = in.layers();
   if (!each_rank || !layers) return;
   const std::string_view key = "distributed.pipeline.layers_per_stage";
@@ -224,9 +231,7 @@ void read_automodel_recompute(const RuleInput& in) {
 
 void read_automodel_rest(const RuleInput& in) {
   Draft& draft = in.draft;
-  const bool compiled =
-      draft.flag("compile.enabled").value_or(false) || draft.flag("distributed.enable_compile").value_or(false);
-  draft.set("stack.name", compiled ? "torchtitan-compile" : "pytorch-fsdp-eager", "compile.enabled");
+  draft.set("stack.name", compiled_by(draft).empty() ? "pytorch-fsdp-eager" : "torchtitan-compile", "compile.enabled");
   if (draft.flag("distributed.enable_async_tensor_parallel").value_or(false))
     draft.set("overlap.tensor", draft.degree("tensor") > 1, "distributed.enable_async_tensor_parallel");
   if (draft.text("distributed.offload_policy") || draft.text("distributed.offload_policy._target_")) {

@@ -139,6 +139,21 @@ TEST(Torchtitan, SchedulesAndOlderNames) {
   EXPECT_EQ(ddp.plan.stack.name, "torchtitan-compile");
 }
 
+TEST(Torchtitan, SchedulesThatSplitTheBackwardPassAreNotedWhereLayersAreCompiled) {
+  const auto notes = [](const std::string& schedule, const std::string& compile) {
+    return noted(read(import("torchtitan",
+                             titan + "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"" +
+                                 schedule + "\"\n[compile]\n" + compile,
+                             {"cluster.gpus=32"})));
+  };
+  for (const std::string schedule : {"ZBVZeroBubble", "InterleavedZeroBubble", "DualPipeV"}) {
+    EXPECT_THAT(notes(schedule, "enable = true\n"), HasSubstr(schedule + " runs with compile.enable: PyTorch refuses"));
+    EXPECT_THAT(notes(schedule, "enable = true\ncomponents = [\"loss\"]\n"), Not(HasSubstr("PyTorch refuses")));
+    EXPECT_THAT(notes(schedule, "enable = false\n"), Not(HasSubstr("PyTorch refuses")));
+  }
+  EXPECT_THAT(notes("Interleaved1F1B", "enable = true\n"), Not(HasSubstr("PyTorch refuses")));
+}
+
 TEST(Torchtitan, RefusesWhatContradictsItself) {
   expect_refusal(import("torchtitan", titan), 0, "--gpus N");
   expect_refusal(import("torchtitan", titan + "[parallelism]\ndata_parallel_shard_degree = 5\n", {"cluster.gpus=64"}),
@@ -882,6 +897,21 @@ TEST(Trainers, WordsOfFsdp) {
                   .recompute.early_stop);
   EXPECT_EQ(replicated.batch.sequence_length, 512);
   EXPECT_EQ(replicated.batch.global_batch_size, 8);
+}
+
+// transformers 5 has other checkpoints where a file states none; LLaMA-Factory states them itself.
+TEST(Trainers, CheckpointsThatAreNotStatedAreNoted) {
+  const auto of = [](const std::string& format, const std::string& keys) {
+    const std::string model = format == "axolotl" ? "base_model" : "model_name_or_path";
+    return read(import(format, model + ": Qwen/Qwen3-8B\ngradient_checkpointing: true\n" + keys,
+                       {"cluster.gpus=8", "parallelism.zero_stage=3"}));
+  };
+  const auto open = of("axolotl", "");
+  EXPECT_THAT(noted(open), HasSubstr("assumed: recompute.early_stop = false: the default of"));
+  EXPECT_THAT(texts_of(open), testing::Contains("with recompute.early_stop=true"));
+  const std::string stated = "gradient_checkpointing_kwargs:\n  use_reentrant: true\n";
+  EXPECT_THAT(noted(of("axolotl", stated)), Not(HasSubstr("assumed: recompute.early_stop")));
+  EXPECT_THAT(noted(of("llama-factory", "finetuning_type: full\n")), Not(HasSubstr("assumed: recompute.early_stop")));
 }
 
 TEST(Trainers, AdaptersOfLora) {
