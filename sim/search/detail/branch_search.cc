@@ -280,7 +280,8 @@ SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope
 // Without shared links, costs of a search's plans depend on the key's fields only.
 model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
   const model::RankGroup group = model::expert_group(plan.parallelism);
-  const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.overlap.communication_sms};
+  const std::vector<std::int64_t> key = {group.ranks, group.stride, plan.parallelism.tensor,
+                                         plan.overlap.communication_sms};
   const auto known = costs_.find(key);
   if (known != costs_.end()) return &known->second;
   const auto layout = model::make_layout(plan, scope_.free.architecture);

@@ -203,7 +203,7 @@ double seconds_of(const ChunkRun& run) { return seconds_of(run.timeline.end_ps);
 class ChunkRuns : public testing::Test {
  protected:
   static Inputs inputs(std::vector<std::string> overrides = {}) {
-    overrides.emplace_back("routing.imbalance=0");
+    overrides.insert(overrides.end(), {"routing.imbalance=0", "cluster.speed_deviation=0"});
     return tests::step_inputs(tests::deepseek_plan, "h800", overrides);
   }
   static ChunkRun run(const Inputs& in, const ChunkRank& rank = {}) {
