@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <system_error>
 
@@ -339,6 +340,28 @@ std::optional<double> second_gemms(const Architecture& model) {
   return (columns + width) / (2 * width);
 }
 
+// Returns the converters of a model. A registry's dump names no classes.
+std::vector<std::string> converters_of(const Draft& draft) {
+  std::vector<std::string> converters = draft.list("model.converters");
+  if (of_registry(draft) && converters.empty() && draft.configuration().find("quantize.linear.float8.filter_fqns"))
+    converters = {draft.text("quantize.linear.float8.recipe_name").value_or("float8")};
+  return converters;
+}
+
+bool has_word(std::string_view converter, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return converter.find(word) != converter.npos; });
+}
+bool is_float8(std::string_view converter) { return has_word(converter, {"float8", "Float8", "wise"}); }
+bool is_grouped(std::string_view converter) { return has_word(converter, {"Group", "grouped"}); }
+
+// Whether linear layers multiply by aten._scaled_mm, which is none of the operators whose results op keeps
+// (_op_sac_save_list of torchtitan/distributed/activation_checkpoint.py).
+bool scales_linear_layers(const Draft& draft) {
+  return std::ranges::any_of(converters_of(draft), [](const std::string& converter) {
+    return is_float8(converter) && !is_grouped(converter);
+  });
+}
+
 // Of regions, torchtitan keeps the results of all GEMMs but those of experts' gate and up, of attention and of what is
 // sent (SelectiveActivationRematConfig of torchtitan/distributed/activation_checkpoint.py of September 2026). Of op, it
 // keeps the results of attention and of every second GEMM, and computes everything else again.
@@ -358,8 +381,12 @@ void read_operators(const RuleInput& in, bool regions) {
         "combined, which is sent again here",
         toml_of(kept_experts));
   }
-  if (!regions) return keep_second_gemms(in, option, "selective_ac_option = op");
+  if (!regions && !scales_linear_layers(draft)) return keep_second_gemms(in, option, "selective_ac_option = op");
   draft.set("recompute.operators", kept_experts, option);
+  if (!regions)
+    draft.note(Note::Kind::assumed, option,
+               "selective_ac_option = op: no result of a float8 GEMM is kept; gate and up run again in every layer, "
+               "those of attention do not here");
 }
 
 void read_recompute(const RuleInput& in) {
@@ -409,22 +436,18 @@ void read_precision(const RuleInput& in) {
   Precision gemm = param == "float32" ? Precision::fp32 : Precision::bf16;
   std::string_view origin = "training.mixed_precision_param";
   std::optional<Precision> experts;
-  std::vector<std::string> converters = draft.list("model.converters");
-  if (of_registry(draft) && converters.empty() && draft.configuration().find("quantize.linear.float8.filter_fqns"))
-    converters = {draft.text("quantize.linear.float8.recipe_name").value_or("float8")};  // a dump names no classes
-  for (const std::string& converter : converters) {
-    const auto is = [&converter](std::string_view name) { return converter.find(name) != std::string::npos; };
-    if (is("LoRA")) {
+  for (const std::string& converter : converters_of(draft)) {
+    if (has_word(converter, {"LoRA"})) {
       if (refuse_adapter(draft, "model.converters", converter)) return;
       continue;
     }
-    const auto format = is("mx") || is("MX")                         ? std::optional(Precision::mxfp8)
-                        : is("float8") || is("Float8") || is("wise") ? std::optional(Precision::fp8_tensor)
-                        : is("NVFP4")                                ? std::optional(Precision::nvfp4)
-                                                                     : std::nullopt;
+    const auto format = has_word(converter, {"mx", "MX"}) ? std::optional(Precision::mxfp8)
+                        : is_float8(converter)            ? std::optional(Precision::fp8_tensor)
+                        : has_word(converter, {"NVFP4"})  ? std::optional(Precision::nvfp4)
+                                                          : std::nullopt;
     if (!format)
       draft.not_modeled("model.converters", "only float8, mx and nvfp4 change a GEMM");
-    else if (is("Group") || is("grouped"))
+    else if (is_grouped(converter))
       experts = format;
     else
       gemm = *format;

@@ -111,6 +111,22 @@ TEST(Torchtitan, RowwiseFp8HasAScaleForEachRow) {
   EXPECT_EQ(of("tensorwise").scaling, "current");
 }
 
+// aten._scaled_mm is none of the operators whose results are kept, so that the layers are not counted as in bf16.
+TEST(Torchtitan, NoFloat8GemmIsKept) {
+  const auto of = [](const std::string& converters) {
+    return read(import("torchtitan",
+                       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
+                           "[training]\nlocal_batch_size = 4\nseq_len = 8192\n[activation_checkpoint]\n"
+                           "mode = \"selective\"\nselective_ac_option = \"op\"\n",
+                       {"cluster.gpus=8"}));
+  };
+  EXPECT_TRUE(of("").plan.recompute.layers);
+  const auto scaled = of("converters = [\"float8\"]\n");
+  EXPECT_FALSE(scaled.plan.recompute.layers);
+  EXPECT_EQ(scaled.plan.recompute.operators, of("").plan.recompute.operators);
+  EXPECT_THAT(noted(scaled), HasSubstr("no result of a float8 GEMM is kept"));
+}
+
 TEST(Torchtitan, SchedulesAndOlderNames) {
   const std::string pipeline = "[experimental]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = ";
   const auto of = [&](const std::string& name) {
