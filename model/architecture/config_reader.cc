@@ -218,8 +218,12 @@ std::string ConfigReader::text(std::string_view key, std::string_view missing) {
 }
 
 bool ConfigReader::is_null(std::string_view key) const {
-  const auto found = contents_->object.find(std::string(key));
-  return found != contents_->object.end() && found->is_null();
+  const std::size_t dot = key.rfind('.');
+  const json* outer =
+      dot == std::string_view::npos ? &contents_->object : Contents::lookup(contents_->object, key.substr(0, dot));
+  if (outer == nullptr || !outer->is_object()) return false;
+  const auto found = outer->find(std::string(key.substr(dot + 1)));  // npos + 1 is 0
+  return found != outer->end() && found->is_null();
 }
 
 bool ConfigReader::is_text(std::string_view key, std::string_view text) {

@@ -219,7 +219,8 @@ void read_dbrx(ConfigReader& config, Architecture& model) {
   experts.intermediate_size = config.dimension("ffn_config.ffn_hidden_size", 3584);
   experts.routed_experts = config.dimension("ffn_config.moe_num_experts", 4);
   experts.experts_per_token = config.dimension("ffn_config.moe_top_k", 1);
-  experts.normalize_weights = config.number("ffn_config.moe_normalize_expert_weights", 1) > 0;
+  const std::string_view norm = "ffn_config.moe_normalize_expert_weights";  // an explicit null means none
+  experts.normalize_weights = config.number(norm, 1) > 0 && !config.is_null(norm);
   check_experts_per_token(config, model, "ffn_config.moe_num_experts", "ffn_config.moe_top_k");
   omit_clamp(config, model, "attn_config.clip_qkv");
 }

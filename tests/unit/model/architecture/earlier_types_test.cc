@@ -209,6 +209,8 @@ TEST(EarlierTypes, WhatCostsElsewhereIsNamed) {
                                                       "moe_top_k": 2})");
   EXPECT_TRUE(experts.is_moe_layer(0) && experts.experts.normalize_weights && !experts.norm_bias);
   EXPECT_TRUE(experts.omitted.what.empty());
+  EXPECT_FALSE(
+      made("dbrx", dbrx + R"(2}, "ffn_config": {"moe_normalize_expert_weights": null})").experts.normalize_weights);
   EXPECT_EQ(minimal("dbrx", dbrx + "3}").error().key, "attn_config.kv_n_heads");
 }
 
