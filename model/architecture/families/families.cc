@@ -56,11 +56,12 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   model.norm_bias = missing.norm_bias;
   model.norm_epsilon = config.number(missing.epsilon_key, missing.norm_epsilon);
   model.post_norms = missing.post_norms;
-  if (config.is_list("rope_theta"))  // of each layer
+  if (config.is_list(missing.rope_theta_key))  // of each layer
     model.rope_theta = missing.rope_theta;
   else
-    model.rope_theta = config.number("rope_theta", config.number("rope_parameters.rope_theta", missing.rope_theta));
-  model.dropout.attention = config.probability("attention_dropout", missing.attention_dropout);
+    model.rope_theta =
+        config.number(missing.rope_theta_key, config.number("rope_parameters.rope_theta", missing.rope_theta));
+  model.dropout.attention = config.probability(missing.attention_dropout_key, missing.attention_dropout);
   if (missing.residual_dropout) {
     model.dropout.embedding = config.probability("embedding_dropout", 0);
     model.dropout.residual = config.probability("residual_dropout", *missing.residual_dropout);
@@ -71,9 +72,10 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   check_shared_heads(config, model);
 }
 
-void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing) {
+void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing,
+                   std::string_view key) {
   const std::int64_t share = std::max<std::int64_t>(1, model.hidden_size / model.heads);
-  model.head_dim = config.dimension("head_dim", missing.value_or(share));
+  model.head_dim = config.dimension(key, missing.value_or(share));
 }
 
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
@@ -81,7 +83,7 @@ void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDef
   if (missing.query_rank)
     read_latent_attention(config, model, *missing.query_rank);
   else
-    read_head_dim(config, model, missing.head_dim);
+    read_head_dim(config, model, missing.head_dim, missing.head_dim_key);
   if (missing.rotary_share > 0) read_rotary_share(config, model, "partial_rotary_factor", missing.rotary_share);
   if (missing.head_norm == HeadNorm::all) omit_wide_norms(model);
   model.query_key_norm = missing.head_norm != HeadNorm::none;

@@ -56,11 +56,13 @@ inline constexpr ExpertDefaults scored_experts{
 struct DecoderDefaults {
   std::optional<std::int64_t> key_value_heads;  // none: as many as heads
   std::optional<std::int64_t> head_dim;         // of grouped-query attention; none: an equal share of the hidden size
+  std::string_view head_dim_key = "head_dim";
   NormKind norm = NormKind::root_mean_square;
   bool norm_bias = false;
   std::string_view epsilon_key = "rms_norm_eps";
   double norm_epsilon = 1e-6;
   double rope_theta = 10000.0;
+  std::string_view rope_theta_key = "rope_theta";
   bool tied_embedding = false;
   std::string_view activation_key = "hidden_act";
   std::string_view activation = "silu";  // empty: the family checks it itself
@@ -73,6 +75,7 @@ struct DecoderDefaults {
   bool post_norms = false;
   double rotary_share = 0;  // where partial_rotary_factor is missing; 0: it is not read
   double attention_dropout = 0;
+  std::string_view attention_dropout_key = "attention_dropout";
   std::optional<double> residual_dropout;  // the file states it, and embedding_dropout; none: neither is read
   std::optional<SlidingWindow> window;     // by sliding_window and layer_types
   std::optional<std::int64_t> query_rank;  // of latent attention, where it is missing; none: of grouped queries
@@ -88,8 +91,9 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
 void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank = 1536,
                            std::int64_t missing_value_dim = 0);
 
-// Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
-void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
+// Reads a head's columns; when missing they are `missing` or, without one, an equal share of the hidden size.
+void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt,
+                   std::string_view key = "head_dim");
 
 // Reads the decoder with its heads, of latent attention or grouped queries, and experts where `missing` has them.
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});

@@ -37,15 +37,17 @@ void read_experts(ConfigReader& config, Architecture& model) {
 
 // Qwen of 2023 (Qwen/Qwen-7B configuration_qwen.py, modeling_qwen.py) states the columns of gate and MLP together.
 void read_qwen(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.epsilon_key = "layer_norm_epsilon"});
-  model.head_dim = config.dimension("kv_channels", 128);
+  read_llama_like(config, model,
+                  {.head_dim = 128,
+                   .head_dim_key = "kv_channels",
+                   .epsilon_key = "layer_norm_epsilon",
+                   .rope_theta_key = "rotary_emb_base",
+                   .attention_dropout_key = "attn_dropout_prob"});
   model.intermediate_size = std::max<std::int64_t>(1, model.intermediate_size / 2);
-  model.rope_theta = config.number("rotary_emb_base", 10000);
   read_rotary_share(config, model, "rotary_pct", 1);
   const bool biases = !config.flag("no_bias", true);
   model.biases = {.query_key_value = true, .attention_output = biases, .mlp = biases};
-  model.dropout = {.embedding = config.probability("emb_dropout_prob", 0),
-                   .attention = config.probability("attn_dropout_prob", 0)};
+  model.dropout.embedding = config.probability("emb_dropout_prob", 0);
 }
 
 void read_qwen2(ConfigReader& config, Architecture& model) {

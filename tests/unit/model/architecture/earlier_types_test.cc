@@ -178,10 +178,15 @@ TEST(EarlierTypes, ChatGlmIsReadAsGlm) {
 }
 
 TEST(EarlierTypes, DecodersOfLlamasShapeHaveKeysOfTheirOwn) {
-  const Architecture qwen = made("qwen", decoder + R"(, "kv_channels": 4, "no_bias": false, "rotary_emb_base": 5e5)");
+  const Architecture qwen = made("qwen", decoder + R"(, "kv_channels": 4, "no_bias": false, "rotary_emb_base": 5e5,
+                                                  "attn_dropout_prob": 0.1, "emb_dropout_prob": 0.2)");
   EXPECT_TRUE(qwen.biases.query_key_value && qwen.biases.attention_output && qwen.biases.mlp);
   EXPECT_EQ(qwen.head_dim, 4);
   EXPECT_EQ(qwen.rope_theta, 5e5);
+  EXPECT_EQ(qwen.dropout, (Dropout{.embedding = 0.2, .attention = 0.1}));
+  // Names that its class does not have change nothing.
+  EXPECT_EQ(made("qwen", decoder + R"(, "head_dim": 4, "rope_theta": 5e5, "attention_dropout": 0.1)"),
+            made("qwen", decoder));
   EXPECT_FALSE(made("internlm", decoder + R"(, "bias": false)").biases.query_key_value);
   EXPECT_EQ(made("Emu3", decoder).dropout, (Dropout{.attention = 0.1, .residual = 0.1}));
   EXPECT_EQ(made("bitnet", decoder + R"(, "num_key_value_heads": 8)").mlp, MlpKind::swiglu);
