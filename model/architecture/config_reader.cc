@@ -190,11 +190,23 @@ std::int64_t ConfigReader::common_count(std::string_view key, std::int64_t missi
 std::vector<std::string> ConfigReader::texts(std::string_view key) {
   const json* value = contents_->find(key);
   if (value == nullptr) return {};
-  if (!value->is_array() || !std::ranges::all_of(*value, [](const json& entry) { return entry.is_string(); })) {
+  const auto is_repeated = [](const json& entry) {
+    return entry.is_array() && entry.size() == 2 && entry[0].is_array() && entry[1].is_number_unsigned() &&
+           entry[1].get<std::uint64_t>() <= std::uint64_t{most_layers};
+  };
+  json names = json::array();
+  if (value->is_array() && std::ranges::all_of(*value, is_repeated)) {
+    for (const json& entry : *value)
+      for (std::int64_t times = entry[1].get<std::int64_t>(); times > 0; --times)
+        names.insert(names.end(), entry[0].begin(), entry[0].end());
+  } else {
+    names = *value;
+  }
+  if (!names.is_array() || !std::ranges::all_of(names, [](const json& name) { return name.is_string(); })) {
     fail(key, fmt::format("expected a list of strings, found {}", shown(*value)), "");
     return {};
   }
-  return value->get<std::vector<std::string>>();
+  return names.get<std::vector<std::string>>();
 }
 
 bool ConfigReader::flag(std::string_view key, bool missing) {

@@ -41,7 +41,8 @@ class ConfigReader {
   double number(std::string_view key, double missing);                 // finite
   double probability(std::string_view key, double missing);            // from 0 to below 1
   std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty
-  std::vector<std::string> texts(std::string_view key);                // a list; missing: empty
+  // A list, or lists and how often each is repeated, [[["global", "local"], 12]]; missing: empty.
+  std::vector<std::string> texts(std::string_view key);
   // A number, or a list that has the same one for each layer.
   std::int64_t common_count(std::string_view key, std::int64_t missing);
   bool flag(std::string_view key, bool missing);

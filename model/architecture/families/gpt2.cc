@@ -5,32 +5,42 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
 namespace {
 
-// What GPT-2's keys state; `dropout` is that of a file without them.
-void read_gpt(ConfigReader& config, Architecture& model, double dropout, bool tied) {
+// GPT-2's keys, and what differs where a file has none of them.
+struct GptKeys {
+  SizeKeys sizes = {"n_layer", "n_embd", "n_head"};
+  std::string_view intermediate = "n_inner", positions = "n_positions";
+  std::string_view embedding_dropout = "embd_pdrop", attention_dropout = "attn_pdrop", residual_dropout = "resid_pdrop";
+  std::int64_t position_table = 1024;
+  double dropout = 0;
+  bool tied = true;
+};
+
+void read_gpt(ConfigReader& config, Architecture& model, const GptKeys& keys) {
   make_gpt_like(model, true);
-  read_equal_heads(config, model, {"n_layer", "n_embd", "n_head"});
+  read_equal_heads(config, model, keys.sizes);
   constexpr std::int64_t widening = 4;
-  model.intermediate_size = config.dimension("n_inner", widening * model.hidden_size);
+  model.intermediate_size = config.dimension(keys.intermediate, widening * model.hidden_size);
   model.vocabulary = config.dimension("vocab_size");
   model.positions = PositionKind::learned;
-  model.position_table = config.dimension("n_positions", 1024);
-  model.tied_embedding = config.flag("tie_word_embeddings", tied);
+  model.position_table = config.dimension(keys.positions, keys.position_table);
+  model.tied_embedding = config.flag("tie_word_embeddings", keys.tied);
   model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
-  model.dropout = {.embedding = config.probability("embd_pdrop", dropout),
-                   .attention = config.probability("attn_pdrop", dropout),
-                   .residual = config.probability("resid_pdrop", dropout)};
+  model.dropout = {.embedding = config.probability(keys.embedding_dropout, keys.dropout),
+                   .attention = config.probability(keys.attention_dropout, keys.dropout),
+                   .residual = config.probability(keys.residual_dropout, keys.dropout)};
   read_activation(config, model, "activation_function", "gelu_new");
 }
 
 }  // namespace
 
-void read_gpt2(ConfigReader& config, Architecture& model) { read_gpt(config, model, 0.1, true); }
+void read_gpt2(ConfigReader& config, Architecture& model) { read_gpt(config, model, {.dropout = 0.1}); }
 
 void read_gpt_bigcode(ConfigReader& config, Architecture& model) {
   read_gpt2(config, model);
@@ -39,7 +49,7 @@ void read_gpt_bigcode(ConfigReader& config, Architecture& model) {
 
 // Attention and the MLP read one norm's result, and attention has no biases; the output has.
 void read_gptj(ConfigReader& config, Architecture& model) {
-  read_gpt(config, model, 0, false);
+  read_gpt(config, model, {.tied = false});
   model.positions = PositionKind::rotary;
   model.rotary_dim = config.dimension("rotary_dim", 64);
   if (model.rotary_dim % 2 != 0 || model.rotary_dim > model.head_dim)
@@ -51,26 +61,19 @@ void read_gptj(ConfigReader& config, Architecture& model) {
   omit_output_bias(model);
 }
 
-void read_codegen(ConfigReader& config, Architecture& model) { read_gptj(config, model); }
-
 // Each second layer has a window; queries, keys and values have no biases.
 void read_gpt_neo(ConfigReader& config, Architecture& model) {
-  make_gpt_like(model, true);
+  read_gpt(config, model,
+           {.sizes = {"num_layers", "hidden_size", "num_heads"},
+            .intermediate = "intermediate_size",
+            .positions = "max_position_embeddings",
+            .embedding_dropout = "embed_dropout",
+            .attention_dropout = "attention_dropout",
+            .residual_dropout = "resid_dropout",
+            .position_table = 2048});
   model.biases.query_key_value = false;
-  read_equal_heads(config, model, {"num_layers", "hidden_size", "num_heads"});
-  constexpr std::int64_t widening = 4;
-  model.intermediate_size = config.dimension("intermediate_size", widening * model.hidden_size);
-  model.vocabulary = config.dimension("vocab_size");
-  model.positions = PositionKind::learned;
-  model.position_table = config.dimension("max_position_embeddings", 2048);
-  model.tied_embedding = config.flag("tie_word_embeddings", true);
-  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
-  model.dropout = {.embedding = config.probability("embed_dropout", 0),
-                   .attention = config.probability("attention_dropout", 0),
-                   .residual = config.probability("resid_dropout", 0)};
-  read_activation(config, model, "activation_function", "gelu_new");
   model.window = {.tokens = config.dimension("window_size", 256), .full_offset = 1};
-  read_windows(config, model, 2, "attention_layers");
+  read_windows(config, model, 2, config.texts("attention_layers").empty() ? "attention_types" : "attention_layers");
   model.omitted.what.emplace_back("scores that are not divided (they cost what divided ones do)");
 }
 

@@ -143,6 +143,15 @@ TEST(EarlierTypes, EachSecondLayerOfGptNeoHasAWindow) {
   EXPECT_EQ(named.layer(0).mixer, Mixer::windowed_attention);
   EXPECT_EQ(named.layer(2).mixer, Mixer::attention);
   EXPECT_EQ(minimal("gpt_neo", sizes + R"(, "attention_layers": ["local"])").error().key, "attention_layers");
+  // Files as they were published repeat lists of names.
+  const std::string types = sizes + R"(, "attention_types": )";
+  EXPECT_EQ(made("gpt_neo", types + R"([[["local"], 1], [["global"], 2], [["local"], 1]])").pattern, named.pattern);
+  const Architecture turned = made("gpt_neo", types + R"([[["local", "global"], 2]])");
+  EXPECT_EQ(turned.layer(2).mixer, Mixer::windowed_attention);
+  EXPECT_EQ(turned.layer(3).mixer, Mixer::attention);
+  for (const char* wrong : {R"([[["global", "local"], 1]])", R"([[["global", "local"], -2]])", R"([[["local"], 1001]])",
+                            R"([[["global", 3], 2]])", R"([["global", "local"], 2])"})
+    EXPECT_EQ(minimal("gpt_neo", types + wrong).error().key, "attention_types") << wrong;
 }
 
 TEST(EarlierTypes, GptJAndPhiNormaliseOnce) {
