@@ -92,25 +92,29 @@ std::vector<double> with_errors(const std::vector<double>& ratios, double locati
 
 }  // namespace
 
+const CampaignAnswer* known_training(const ClusterOption& option) {
+  return option.campaign && option.campaign->is_known() ? &*option.campaign : nullptr;
+}
+
 PlanCost taken_by(const ClusterOption& option) {
   PlanCost cost = option.plans.front().cost;
-  if (!option.campaign) return cost;
-  const CampaignAnswer& campaign = *option.campaign;
-  if (campaign.never_ends() || (campaign.run && !std::isfinite(campaign.days.p50))) {
+  const CampaignAnswer* training = known_training(option);
+  if (training == nullptr) return cost;
+  if (training->never_ends() || !std::isfinite(training->days.p50)) {
     constexpr double endless = std::numeric_limits<double>::infinity();
     cost.days = cost.gpu_hours = endless;
     if (cost.usd) cost.usd = endless;
-  } else if (campaign.run) {
-    cost.days = campaign.days.p50;
-    cost.gpu_hours = campaign.run->gpu_hours;
-    if (const auto usd = campaign.usd()) cost.usd = usd->p50;
+  } else {
+    cost.days = training->days.p50;
+    cost.gpu_hours = training->run->gpu_hours;
+    if (const auto usd = training->usd()) cost.usd = usd->p50;
   }
   return cost;
 }
 
 std::optional<double> PlanAnswer::probability_within(std::size_t place, const Limits& some) const {
   const ClusterOption& option = options[order[place]];
-  if (option.campaign && option.campaign->is_known()) return sim::probability_within(*option.campaign, some);
+  if (const CampaignAnswer* training = known_training(option)) return sim::probability_within(*training, some);
   return sim::probability_within(option.plans.front().cost, some);
 }
 

@@ -14,6 +14,10 @@
 
 namespace plumbline::sim {
 
+// Returns the training of an option's first plan with failures, or nullptr where it is not known whether and when that
+// ends.
+const CampaignAnswer* known_training(const ClusterOption& option);
+
 // Returns what the first plan of an option takes, in the middle, with failures where they are predicted: infinitely
 // much where it does not end in half of the campaigns. Its draws remain those of the step: failures move the middle,
 // and widen the range by little.

@@ -125,17 +125,18 @@ std::string remark_sentence(const sim::PlanAnswer& answer) {
   return parts.empty() ? "" : paragraph(fmt::format("{}.", fmt::join(parts, "; ")));
 }
 
-bool has_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->is_known(); }
-
-bool any_has_failures(const sim::PlanAnswer& answer) {
-  return std::ranges::any_of(answer.order, [&](std::size_t i) { return has_failures(answer.options[i]); });
+// Returns the number of ranked options whose training with failures is known.
+std::size_t known_trainings(const sim::PlanAnswer& answer) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      answer.order, [&](std::size_t i) { return sim::known_training(answer.options[i]) != nullptr; }));
 }
 
 // Returns what the table of the clusters counts. `what`: the columns that count failures.
 std::string counted_sentence(const sim::PlanAnswer& answer, const char* what) {
-  if (!any_has_failures(answer)) return "";
-  const bool all = std::ranges::all_of(answer.order, [&](std::size_t i) { return has_failures(answer.options[i]); });
-  return paragraph(fmt::format("{}: with failures{}.", what, all ? "" : ", where these are predicted"));
+  const std::size_t known = known_trainings(answer);
+  if (known == 0) return "";
+  return paragraph(
+      fmt::format("{}: with failures{}.", what, known == answer.order.size() ? "" : ", where these are predicted"));
 }
 
 // Returns an amount of a training; "-" where it is not known or the training never ends.
@@ -178,14 +179,15 @@ std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
   const sim::CampaignAnswer& training = *option.campaign;
   const sim::PlanCost cost = sim::taken_by(option);
   const bool in_time = training.finish && training.finish->gpus;
-  return {number(training.result.hours_between_failures), training.is_known() ? days_cell(cost.days) : "-",
-          training.is_known() ? amount_cell(cost.gpu_hours) : "-",
-          training.is_known() ? amount_cell(cost.usd, usd_text) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
+  const bool known = sim::known_training(option) != nullptr;
+  return {number(training.result.hours_between_failures), known ? days_cell(cost.days) : "-",
+          known ? amount_cell(cost.gpu_hours) : "-", known ? amount_cell(cost.usd, usd_text) : "-",
+          in_time ? grouped(*training.finish->gpus) : "-"};
 }
 
 Table wide_options(const sim::PlanAnswer& answer) {
   Table table(with(with(columns_of("> | cluster | profile | >measured | >GPUs"),
-                        wide_columns(answer.limits, any_has_failures(answer) ? " by steps alone" : "")),
+                        wide_columns(answer.limits, known_trainings(answer) > 0 ? " by steps alone" : "")),
                    columns_of(">hours to a failure | >days with failures | >GPU-hours with failures | "
                               ">USD with failures | >fewest GPUs in time")));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {

@@ -104,26 +104,24 @@ std::string limits_words(const auto& training, const sim::Limits& limits) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-bool ends_with_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->run; }
-bool never_ends(const sim::ClusterOption& option) { return option.campaign && option.campaign->never_ends(); }
-
 // Returns what the best plan of an option takes with failures, else by its steps alone, and how probably it keeps the
 // limits.
 std::string takes_words(const sim::ClusterOption& option, const sim::Limits& limits) {
   const sim::RankedPlan& row = option.plans.front();
   const auto& interval = row.result.interval;
-  const bool failing = ends_with_failures(option);
+  const sim::CampaignAnswer* training = sim::known_training(option);
+  const bool endless = training != nullptr && training->never_ends();
   std::vector<std::string> words;
-  if (never_ends(option))
+  if (endless)
     words.emplace_back("without an end, with failures");
-  else if (failing)
-    words.push_back(days_and_usd(option.campaign->days, option.campaign->usd()) + " with failures");
+  else if (training != nullptr)
+    words.push_back(days_and_usd(training->days, training->usd()) + " with failures");
   else if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + " by its steps alone");
   else
     words.push_back("a step of " + duration(row.cost.step_s));
-  if (limits.any() && !never_ends(option))
-    words.push_back(failing ? limits_words(*option.campaign, limits) : limits_words(row.cost, limits));
+  if (limits.any() && !endless)
+    words.push_back(training != nullptr ? limits_words(*training, limits) : limits_words(row.cost, limits));
   if (interval) words.push_back("fits in memory with " + chance(interval->fits_probability));
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -148,8 +146,9 @@ std::string choice_sentence(const sim::PlanAnswer& answer) {
   const sim::PlanCost taken = answer.taken(answer.recommended);
   const bool met = answer.limits_met();
   const char* lead = met ? "Recommended is" : "Nothing meets the limits; nearest is";
-  const std::string missing =
-      met || never_ends(option) ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
+  const sim::CampaignAnswer* training = sim::known_training(option);
+  const bool said = met || (training != nullptr && training->never_ends());  // takes_words() has that it never ends
+  const std::string missing = said ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
   const bool alone = answer.order.size() == 1 || answer.best_with.empty();
   const std::string sure = alone ? "" : ", the best with " + chance(answer.best_with[answer.recommended]);
   return fmt::format("{} {} with {}: {}{}.{}", lead, option_name(answer, option), plan_words(row),
@@ -215,15 +214,15 @@ std::string fewest_words(const sim::ClusterOption& option) {
 }
 
 std::string failures_words(const sim::ClusterOption& option, const sim::Limits& limits) {
-  if (!option.campaign) return "";
-  const sim::CampaignResult& campaign = option.campaign->result;
-  if (!ends_with_failures(option))
-    return !option.campaign->never_ends() ? "" : fmt::format("With failures it never ends, because {}", campaign.never);
-  std::string words = days_and_usd(option.campaign->days, option.campaign->usd());
-  if (limits.any()) words += ", " + limits_words(*option.campaign, limits);
-  const std::int64_t spares = option.campaign->input.spare_nodes;
-  if (spares > 0 && option.campaign->usd())
-    words += fmt::format("; {} more with its {}", percent(option.campaign->share_of_spares()),
+  const sim::CampaignAnswer* training = sim::known_training(option);
+  if (training == nullptr) return "";
+  const sim::CampaignResult& campaign = training->result;
+  if (training->never_ends()) return fmt::format("With failures it never ends, because {}", campaign.never);
+  std::string words = days_and_usd(training->days, training->usd());
+  if (limits.any()) words += ", " + limits_words(*training, limits);
+  const std::int64_t spares = training->input.spare_nodes;
+  if (spares > 0 && training->usd())
+    words += fmt::format("; {} more with its {}", percent(training->share_of_spares()),
                          spares > 1 ? fmt::format("{} spare nodes", spares) : "spare node");
   return fmt::format("With failures, one every {} h: {}", number(campaign.hours_between_failures), words);
 }
@@ -471,7 +470,7 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place) {
   std::vector<std::string> words = {plan_words(row), "profile " + option.inputs.profile.name()};
   words.push_back(interval ? with_range(interval->time_s, "a step", duration)
                            : "a step of " + duration(row.cost.step_s));
-  const bool failing = option.campaign && option.campaign->is_known();
+  const bool failing = sim::known_training(option) != nullptr;
   if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + (failing ? " by its steps alone" : ""));
   if (!failing && answer.limits.usd) words.push_back(limits_words(row.cost, {.days = {}, .usd = answer.limits.usd}));

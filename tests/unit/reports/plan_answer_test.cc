@@ -298,6 +298,22 @@ TEST(PlanAnswer, ATrainingThatNeverEndsIsTheLast) {
   EXPECT_EQ(reports::unmet_limits(answer), "no training ends");
 }
 
+// Of a campaign that was not run nothing is known, of one that never ends that it does not.
+TEST(PlanAnswer, ATrainingIsKnownWhereItEndsOrNeverDoes) {
+  ClusterOption option = cluster_option("far", {row(8, 40, 5e6, "far")});
+  EXPECT_EQ(known_training(option), nullptr);
+  CampaignAnswer& training = option.campaign.emplace();
+  EXPECT_EQ(known_training(option), nullptr);
+  EXPECT_EQ(taken_by(option).days, 40);
+  training.result.never = "hardly a restart survives";
+  EXPECT_EQ(known_training(option), &training);
+  EXPECT_TRUE(std::isinf(*taken_by(option).days));
+  training.days = {52, 60, 68};
+  training.run = model::RunCost{.days = 60};
+  EXPECT_EQ(known_training(option), &training);
+  EXPECT_EQ(taken_by(option).days, 60);
+}
+
 // 50 days and 4 M USD against 150 and 10 M: the quotients, where a percentage would need three digits.
 TEST(PlanAnswer, FromTwiceOnADifferenceIsAQuotient) {
   PlanAnswer answer = example_answer();
