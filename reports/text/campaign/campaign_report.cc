@@ -289,7 +289,7 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
 std::string never_sentence(const CampaignReport& report) {
   const sim::CampaignResult& result = report.answer.result;
   if (result.never.empty()) return "";
-  if (result.finished <= 0) return fmt::format("The training never finishes, because {}.", result.never);
+  if (report.answer.never_ends()) return fmt::format("The training never finishes, because {}.", result.never);
   return fmt::format("{} of the campaigns never finish, because {}.", percent(1 - result.finished), result.never);
 }
 

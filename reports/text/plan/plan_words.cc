@@ -203,6 +203,7 @@ std::string fewest_words(const sim::ClusterOption& option) {
   if (!option.campaign || !option.campaign->finish) return "";
   const sim::FinishBy& finish = *option.campaign->finish;
   const std::string by = fmt::format("within {} days in nine of ten cases", days_text(finish.days));
+  if (finish.gpus == option.gpus) return fmt::format("No fewer GPUs with these degrees fit and end {}", by);
   if (finish.gpus)
     return fmt::format("Fewest GPUs with these degrees that fit and end {}: {}", by, grouped(*finish.gpus));
   const sim::CampaignOnGpus* nearest = nullptr;

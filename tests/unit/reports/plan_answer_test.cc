@@ -190,6 +190,9 @@ TEST(PlanAnswer, RecommendsTheWinnerWithTheNextBestAndWhatOverturnsIt) {
   EXPECT_EQ(object["recommendation"]["words"].size(), 4u);
   EXPECT_EQ(object["sites"][0]["finish_by"]["gpus"], 1024);
   EXPECT_EQ(object["sites"][1]["finish_by"], nullptr);
+  answer.options[2].campaign->finish->gpus = 2048;  // its own
+  EXPECT_EQ(reports::recommendation(answer).back(),
+            "No fewer GPUs with these degrees fit and end within 60.0 days in nine of ten cases.");
 }
 
 TEST(PlanAnswer, WithoutAnAnswerToTheDeadlineTheNearestSizeIsNamed) {
