@@ -89,7 +89,7 @@ void visit_quantiles(Interval& interval, Visitor&& visit) {
   visit("days", interval.days, "d", "days of the whole training");
   visit("gpu_hours", interval.gpu_hours, "h", "GPU-hours of the whole training");
   visit("cost_usd", interval.cost_usd, "USD", "USD of the whole training");
-  visit("peak_bytes", interval.peak_bytes, "B", "bytes on the fullest rank");
+  visit("peak_bytes", interval.peak_bytes, "B", "bytes on the fullest rank, of a device without limit");
 }
 
 // Visits the quantities of a cluster. `Spread` is model::ClusterSpread, const or not; visit(key, Quantiles, number,

@@ -122,7 +122,7 @@ void fields(auto& to, const Middle& of) {
   to("model_tflops_per_gpu", "TFLOP/s of a GPU", of.step.model_tflops_per_gpu);
   to("mfu", "model FLOPs utilisation: share of the dense BF16 peak", of.step.mfu);
   run_of_middle(to, of.run);
-  to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
+  to("peak_bytes", "bytes on the fullest rank; of a plan that fits, at most those of the GPU", of.peak_bytes);
 }
 template <>
 inline constexpr std::string_view definition_name<std::optional<Middle>> = "middle";
@@ -205,8 +205,11 @@ inline std::optional<FitInMemory> fit_of_memory(const model::Memory& memory) {
 inline std::optional<Middle> middle_of(const model::StepResult& result) {
   if (!result.interval) return std::nullopt;
   const bool known = result.run.has_value();
+  const model::PredictionInterval& interval = *result.interval;
+  // Where it fits, an allocator holds no more than the device; where it does not, what is missing is told.
+  const bool fits = interval.fits_probability >= 0.5;
   return Middle{model::middle_step(result), known ? model::middle_run(result) : std::nullopt,
-                result.interval->peak_bytes.p50};
+                (fits ? interval.peak_bytes.at_most(result.memory.capacity_bytes) : interval.peak_bytes).p50};
 }
 
 // Shares of runs are written in percent.

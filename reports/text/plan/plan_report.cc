@@ -244,9 +244,10 @@ std::string edge_table(const sim::ClusterOption& option, Style style) {
   }
   return heading(fmt::format("At the edge of {} GB", gigabytes(option.inputs.cluster.device.memory.value())), style) +
          table.to_string() + "\n" +
-         paragraph(fmt::format("Faster plans that fit with less than {:.0f} % (search.min_fit) and are not ranked; "
-                               "peak: eight of ten cases. `memory` lists what would make one fit.",
-                               option.inputs.plan.search.min_fit * 100));
+         paragraph(
+             fmt::format("Faster plans that fit with less than {:.0f} % (search.min_fit) and are not ranked; "
+                         "peak: eight of ten cases, on a device without limit. `memory` lists what would make one fit.",
+                         option.inputs.plan.search.min_fit * 100));
 }
 
 std::string objective_words(sim::Objective objective) {

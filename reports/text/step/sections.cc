@@ -189,9 +189,12 @@ std::string left_sentence(const model::PredictionInterval& interval) {
                      interval.left_rows);
 }
 
-std::string memory_sentence(const model::PredictionInterval& interval) {
-  return fmt::format("{} to {} GB in eight of ten cases.", gigabytes(interval.peak_bytes.p10),
-                     gigabytes(interval.peak_bytes.p90));
+std::string memory_sentence(const model::StepResult& result) {
+  const model::Quantiles& peak = result.interval->peak_bytes;
+  const bool above = peak.p90 > result.memory.capacity_bytes;
+  return fmt::format(
+      "{} to {} GB in eight of ten cases{}.", gigabytes(peak.p10), gigabytes(peak.p90),
+      above ? ", on a device without limit: before it fails, the allocator returns what it holds unused" : "");
 }
 
 std::string run_interval_table(const model::PredictionInterval& interval) {

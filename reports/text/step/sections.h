@@ -36,8 +36,8 @@ std::string seconds_span(const model::Quantiles& quantiles);
 
 // Returns "Measured steps took 1.07 times what is predicted (531 steps of 5 sets)."; "" where nothing is left.
 std::string left_sentence(const model::PredictionInterval& interval);
-// Returns "61.2 to 66.0 GB in eight of ten cases; it fits in 99.8 % of all."
-std::string memory_sentence(const model::PredictionInterval& interval);
+// Returns "61.2 to 66.0 GB in eight of ten cases.", and how a plan fits whose range exceeds the GPU.
+std::string memory_sentence(const model::StepResult& result);
 
 // Returns the run's days, GPU-hours and cost as rows of a table; "" without them.
 std::string run_interval_table(const model::PredictionInterval& interval);

@@ -463,7 +463,7 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
     out += heading("What the step loses against its bound", style) + lost_section(result);
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
   if (!result.memory.ranks.empty() && result.interval)
-    out += paragraph(fmt::format("Peak as clusters run it: {}", memory_sentence(*result.interval)));
+    out += paragraph(fmt::format("Peak as clusters run it: {}", memory_sentence(result)));
   if (!result.memory.measured && model::fit_of(result.memory) != model::Fit::fits)
     out += paragraph("`memory` lists what would make it fit, and what that costs.");
   if (result.run) {

@@ -48,6 +48,18 @@ TEST(ResultFit, IsTheVerdictWithWhatIsFree) {
   EXPECT_TRUE(fit().is_null());
 }
 
+// An allocator that would like 90 GB fills 84.94 and fits; of a plan that does not fit the excess is told.
+TEST(ResultMiddle, HasThePeakOfADeviceThatIsFull) {
+  model::StepResult result = support::example_result();
+  result.interval = support::example_interval();
+  result.interval->peak_bytes = {84e9, 90e9, 95e9};
+  const auto json = [&] { return OrderedJson::parse(to_json(result, support::example_plan())); };
+  EXPECT_EQ(json()["middle"]["peak_bytes"], 84.94e9);
+  EXPECT_EQ(json()["interval"]["peak_bytes"]["p50"], 90e9);
+  result.interval->fits_probability = 0.1;
+  EXPECT_EQ(json()["middle"]["peak_bytes"], 90e9);
+}
+
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound",
                                                      "cluster", "run", "memory", "provenance", "basis", "plan",

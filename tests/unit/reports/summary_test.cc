@@ -79,6 +79,16 @@ TEST(Summary, LeadsWithTheInterval) {
     EXPECT_EQ(without.find(part), std::string::npos) << part;
 }
 
+TEST(Summary, SaysHowAPlanFitsThatFillsTheDevice) {
+  auto result = support::example_result();
+  result.interval = support::example_interval();
+  result.interval->peak_bytes = {84e9, 90e9, 95e9};
+  EXPECT_NE(tests::one_line(summary(result, support::example_plan()))
+                .find("84.0 to 95.0 GB in eight of ten cases, on a device without limit: before it fails, the "
+                      "allocator returns what it holds unused."),
+            std::string::npos);
+}
+
 TEST(Csv, HasAllQuantilesAndParts) {
   auto result = support::example_result();
   EXPECT_NE(to_csv(result).find("interval.gpu_hours.p50,,h"), std::string::npos);
