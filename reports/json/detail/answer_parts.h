@@ -206,7 +206,7 @@ inline std::optional<Middle> middle_of(const model::StepResult& result) {
   if (!result.interval) return std::nullopt;
   const bool known = result.run.has_value();
   const model::PredictionInterval& interval = *result.interval;
-  // Where it fits, an allocator holds no more than the device; where it does not, what is missing is told.
+  // Where it fits, an allocator holds no more than the device; where it does not, the excess is what is missing.
   const bool fits = interval.fits_probability >= 0.5;
   return Middle{model::middle_step(result), known ? model::middle_run(result) : std::nullopt,
                 (fits ? interval.peak_bytes.at_most(result.memory.capacity_bytes) : interval.peak_bytes).p50};

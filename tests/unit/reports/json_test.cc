@@ -48,7 +48,7 @@ TEST(ResultFit, IsTheVerdictWithWhatIsFree) {
   EXPECT_TRUE(fit().is_null());
 }
 
-// An allocator that would like 90 GB fills 84.94 and fits; of a plan that does not fit the excess is told.
+// An allocator that would like 90 GB fills 84.94 and fits; of a plan that does not fit the peak keeps its excess.
 TEST(ResultMiddle, HasThePeakOfADeviceThatIsFull) {
   model::StepResult result = support::example_result();
   result.interval = support::example_interval();
