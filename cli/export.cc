@@ -15,6 +15,7 @@
 #include "model/configurations/import.h"
 #include "model/megatron/import.h"
 #include "model/megatron/model_shape.h"
+#include "model/plan/layout.h"
 #include "topologies/formats.h"
 
 namespace plumbline::cli {
@@ -35,13 +36,21 @@ model::Result<void> export_simgrid_platform(const ExportArguments& arguments) {
   return write_output(arguments.out, topologies::simgrid_platform(topology, fabric));
 }
 
+// Returns the plan with the layers of its stages. Errors: those of a plan that cannot run, besides with_stage_layers().
+model::Result<model::Plan> whole_plan(const model::Plan& plan, const model::Architecture& architecture) {
+  auto whole = TRY(with_stage_layers(plan));
+  TRY(model::make_layout(whole, architecture));
+  return whole;
+}
+
 // Prints to stderr the keys of the plan that no argument of Megatron-LM expresses.
 model::Result<void> export_megatron(const ExportArguments& arguments) {
   const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
   const auto config_path = TRY(resolve_model(plan.file, plan.model.config));
   const auto config = TRY(model::read_text_file(config_path));
   const auto shape = TRY(model::megatron::shape_of(config, config_path, plan.model.overrides));
-  const auto whole = TRY(with_stage_layers(plan));
+  const auto architecture = TRY(model::load_architecture_of(plan, config_path));
+  const auto whole = TRY(whole_plan(plan, architecture));
   const auto exported = TRY(model::megatron::export_script(whole, shape));
   TRY(write_output(arguments.out, exported.script));
   for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
@@ -55,7 +64,7 @@ model::Result<void> export_configuration(const ExportArguments& arguments) {
   const auto path = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, path));
   const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan), plan.file));
-  const auto whole = TRY(with_stage_layers(plan));
+  const auto whole = TRY(whole_plan(plan, architecture));
   const auto exported = TRY(write({whole, architecture, topology.fabric.gpus_per_host()}));
   TRY(write_output(arguments.out, exported.text));
   for (const std::string& line : exported.launch) fmt::print(stderr, "{}\n", line);
