@@ -24,6 +24,8 @@ constexpr Marker markers[] = {
     {"\x1f\x8b", "", "", "a compressed file",
      "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
      "chunk.csv"},
+    {"{\n  \"plumbline\"", "\"schema\"", "", "a result", "plumbline report {0} -o page.html shows it"},
+    {"", "[parallelism]", "[batch]", "a plan", "plumbline simulate {0}"},
     {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
     {"<", "<system", "<cpu", "a topology dump of NCCL", "plumbline import nccl-topology {0} -o cluster.toml"},
     {"", "algbw", "busbw", "output of nccl-tests", "plumbline import nccl-tests {0} -o measurements.csv"},

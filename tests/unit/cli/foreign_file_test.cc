@@ -139,6 +139,8 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "plumbline import ms-swift {} --gpus N -o plan.toml"},
            Foreign{"mine.csv", "rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb\n", "the order of a schedule",
                    "--set schedule.kind=file:{} gives it to a plan"},
+           Foreign{"result.json", "{\n  \"plumbline\": {\n    \"schema\": 1,\n", "a result",
+                   "plumbline report {} -o page.html shows it"},
            Foreign{"train.toml", "[training]\nseq_len = 8192\n[activation_checkpoint]\nmode = \"full\"\n",
                    "a configuration of torchtitan", "plumbline import torchtitan {} -o plan.toml"},
        }) {
@@ -194,6 +196,9 @@ TEST(ForeignFile, IsWhatIsExpected) {
   const std::string path = folder.write("config.json", "{\"model_type\": \"llama\"}").string();
   EXPECT_TRUE(refuse_foreign(path, "model"));
   EXPECT_FALSE(refuse_foreign(path, "plan"));
+  const std::string plan = folder.write("plan.toml", "[parallelism]\ntensor = 2\n[batch]\n").string();
+  EXPECT_TRUE(refuse_foreign(plan, "plan"));
+  EXPECT_FALSE(refuse_foreign(plan, "stack"));
 }
 
 TEST(ForeignFile, OfAnotherImporterNamesIt) {
