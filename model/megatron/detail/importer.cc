@@ -66,6 +66,11 @@ Result<ImportedScript> Importer::run(const Reading& reading) {
 }
 
 Error Importer::problem(std::string_view argument, std::string message, std::string hint) const {
+  for (const auto& [name, misspelt] : given_.all())
+    if (!given_.has(argument) && find_argument(name) == nullptr && nearest_argument(name) == argument)
+      return placed({ErrorKind::input, std::move(message), "", 0, std::string(argument),
+                     fmt::format("did you mean '{}' by '{}'? otherwise {}", argument, name, hint)},
+                    misspelt.line);
   return placed({ErrorKind::input, std::move(message), "", 0, std::string(argument), std::move(hint)},
                 given_.line(argument));
 }

@@ -151,6 +151,11 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
                            "launched.sh", {{"X", "1"}}));
   EXPECT_TRUE(
       import_style("A=h\n[ $X = 1 ] && A=$X\ntorchrun --nproc_per_node 8 --master_addr $A" + arguments, "l.sh", {}));
+  // A misspelt argument is named where its own is missing.
+  const std::string one_argument_wrong = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layer 2 --hidden-size 64\n";
+  const auto misspelt = error_of(import_style(one_argument_wrong, "m.sh", {}));
+  tests::expect_error(misspelt, ErrorKind::input, "m.sh", 1, "--num-layers", "is not in the script");
+  EXPECT_THAT(misspelt.hint, testing::HasSubstr("did you mean '--num-layers' by '--num-layer'?"));
   EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
   const auto missing = error_of(import_style("sourced.sh", {{"MODEL", "9b"}}));
   tests::expect_error(missing, ErrorKind::input, "sourced.sh", 5, "", "model_9b.sh' is sourced");
