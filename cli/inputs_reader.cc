@@ -161,13 +161,13 @@ Result<std::string> stack_on(const std::string& device, const std::string& named
   return named;
 }
 
-// Refuses prompts that are longer than the sequences for which the model was made.
-Result<void> check_prompts(const model::Plan& plan, const std::string& config) {
+// Returns the tokens of the sequences for which the model was made, and refuses prompts that are longer.
+Result<std::int64_t> positions_for_prompts(const model::Plan& plan, const std::string& config) {
   const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
   double longest = static_cast<double>(plan.inference.input_tokens);
   const bool listed = plan.inference.lengths && plan.files;
   if (listed) longest = std::ranges::max(plan.files->requests, {}, &model::RequestLength::input).input;
-  if (positions == 0 || longest <= static_cast<double>(positions)) return {};
+  if (positions == 0 || longest <= static_cast<double>(positions)) return positions;
   return tl::unexpected(
       model::plan_error(plan, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
                         fmt::format("a prompt of {:.0f} tokens has no place in the {} positions of {}", longest,
@@ -457,7 +457,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
       TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device, architecture.model_type));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
   if (serves(inputs.plan)) {
-    TRY(check_prompts(inputs.plan, config));
+    inputs.positions = TRY(positions_for_prompts(inputs.plan, config));
     TRY(add_draft(inputs));
     TRY(add_left(inputs, held_out));
     return inputs;

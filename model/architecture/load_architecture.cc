@@ -146,7 +146,12 @@ Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverr
   auto reader = TRY(ConfigReader::open(path, overrides));
   for (const std::string_view object : inner_objects) reader.read_inside(object);
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
-    const std::int64_t positions = reader.positions(key);
+    std::int64_t positions = reader.positions(key);
+    for (const char* scaling : {"rope_scaling", "rope_parameters"}) {
+      const double original = reader.number(fmt::format("{}.original_max_position_embeddings", scaling), 0);
+      const double scaled = original * reader.number(fmt::format("{}.factor", scaling), 1);
+      if (positions > 0 && scaled < 1e12) positions = std::max(positions, static_cast<std::int64_t>(scaled));
+    }
     if (reader.error()) return tl::unexpected(*reader.error());
     if (positions > 0) return positions;
   }

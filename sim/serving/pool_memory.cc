@@ -183,11 +183,16 @@ model::Error PoolModel::no_space_for_request(const Inputs& inputs, double tokens
                              "use more GPUs for an instance, or speculate fewer tokens");
   const double held = tokens * (memory_.space - states) / keys_values;
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
+  const bool listed = plan_.inference.lengths.has_value();
   return model::plan_error(
-      plan_, model::ErrorKind::infeasible, "inference.input_tokens",
-      fmt::format("{:.0f} tokens of one request of {} have no space: {} a GPU are left for keys and values, which hold "
+      plan_, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
+      fmt::format("{:.0f} tokens of {} request of {} have no space: {} a GPU are left for keys and values, which hold "
                   "{:.0f}",
-                  tokens, inputs.architecture.name, gigabytes(memory_.space), held),
+                  tokens,
+                  !listed                     ? "one"
+                  : tokens < longest_tokens() ? "a mean"
+                                              : "the longest",
+                  inputs.architecture.name, gigabytes(memory_.space), held),
       fmt::format("shorten requests to {:.0f}, {}or use more GPUs for an instance", std::floor(held),
                   narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }

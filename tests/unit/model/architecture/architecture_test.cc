@@ -926,6 +926,16 @@ TEST(Architecture, LongestSequencesAreNoDimensions) {
     std::ofstream(path) << "{\"" << object << "\": {\"max_position_embeddings\": 4096}}";
     EXPECT_EQ(longest_sequence(path).value_or(-1), 4096) << object;
   }
+  // Positions that are stretched: DeepSeek-V3's key has them already, Qwen's has what they are stretched from.
+  const auto stretched = [&](const char* scaling) {
+    const std::string path = (folder.path() / "config.json").string();
+    std::ofstream(path) << "{\"max_position_embeddings\": 32768, " << scaling << "}";
+    return longest_sequence(path).value_or(-1);
+  };
+  EXPECT_EQ(stretched(R"("rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768})"), 131'072);
+  EXPECT_EQ(stretched(R"("rope_parameters": {"factor": 8.0, "original_max_position_embeddings": 4096})"), 32'768);
+  EXPECT_EQ(stretched(R"("rope_scaling": {"type": "linear", "factor": 4.0})"), 32'768);
+  EXPECT_EQ(stretched(R"("rope_scaling": null)"), 32'768);
 }
 
 // A pattern that is longer than a model may be is an error, not a shorter model.

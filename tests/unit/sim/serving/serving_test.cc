@@ -437,9 +437,24 @@ TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
   EXPECT_DOUBLE_EQ(mean.output, 20);
   EXPECT_DOUBLE_EQ(mean.context, 0.25 * 105 + 0.75 * 315);
   EXPECT_GT(served(inputs).tpot_s, 0);
+  std::ofstream(file) << "100,10000\n3000000,10\n";
+  const auto long_ones = ServingPredictor(serving_inputs(llama_node, "h100", {"inference.lengths=\"" + file + "\""}));
+  const auto none = long_ones.predict(serving_inputs(llama_node, "h100", {"inference.lengths=\"" + file + "\""}).plan);
+  tests::expect_error(none, model::ErrorKind::infeasible, "--set", 0, "inference.lengths",
+                      "3000010 tokens of the longest");
   std::ofstream(file) << "100;10\n";
   const auto refused = model::read_plan(llama_node, "plan.toml", {"inference.lengths=\"" + file + "\""});
   tests::expect_error(refused, model::ErrorKind::input, file, 1, "", "input,output");
+}
+
+TEST(Serving, RequestsThatOutgrowThePositionsAreNoted) {
+  Inputs inputs = serving_inputs(llama_node, "h100", {"inference.input_tokens=4000", "inference.output_tokens=200"});
+  const auto noted = testing::Contains(testing::HasSubstr("Requests grow to 4200 tokens"));
+  EXPECT_THAT(served(inputs).notes, testing::Not(noted));  // the model states no positions
+  inputs.positions = 4200;
+  EXPECT_THAT(served(inputs).notes, testing::Not(noted));
+  inputs.positions = 4199;
+  EXPECT_THAT(served(inputs).notes, noted);
 }
 
 // Weights of a format without GEMMs of its own spare memory only.
