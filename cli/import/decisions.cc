@@ -112,7 +112,7 @@ std::optional<megatron::NamedShape> shape_of_name(const std::string& name) {
 
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
   if (arguments.model.empty()) {
-    if (arguments.out == "-")
+    if (!is_beside_files(arguments.out))
       return model::wrong_input("--output", "the model of the script needs a file next to the plan",
                                 "name the plan's file, or a model with --model");
     options.config = fs::path(adjacent_config(arguments.out)).filename().string();

@@ -254,7 +254,7 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   const auto found = std::ranges::find(formats, arguments.format, &configurations::ConfigurationFormat::name);
   const auto text = TRY(model::read_text_file(arguments.file));
   const std::filesystem::path config = adjacent_config(arguments.out);
-  const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
+  const std::string adjacent = !is_beside_files(arguments.out) ? "" : config.filename().string();
   configurations::ConfigurationImport options{overrides_of(arguments),
                                               arguments.function,
                                               adjacent,
@@ -421,6 +421,11 @@ model::Result<void> refuse_own_input(const std::string& out, const std::string& 
   if (out == "-" || !std::filesystem::equivalent(out, file, ignored)) return {};
   return model::wrong_input("--output", fmt::format("'{}' is a file that is read", out),
                             "name another file for the plan");
+}
+
+bool is_beside_files(const std::string& plan) {
+  std::error_code ignored;
+  return plan != "-" && !std::filesystem::is_character_file(plan, ignored);
 }
 
 std::string adjacent_config(const std::string& plan) {

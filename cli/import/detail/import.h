@@ -67,6 +67,9 @@ model::Result<model::megatron::Definitions> definitions_of(const ImportArguments
 // Refuses an output that is a file that is read.
 model::Result<void> refuse_own_input(const std::string& out, const std::string& file);
 
+// Whether the plan is a file, which others can be next to: no stdout, no device.
+bool is_beside_files(const std::string& plan);
+
 // Returns the path of the model's config.json: next to the plan, under its name.
 std::string adjacent_config(const std::string& plan);
 
