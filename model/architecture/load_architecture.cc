@@ -142,15 +142,20 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
 
 Result<Architecture> load_architecture(const std::string& path) { return read_architecture(path, {}); }
 
+// YaRN stretches the positions that it names (vllm/config.py, _get_and_verify_max_len); files of other scalings have
+// the stretched ones in their own key, Llama 3.2's fewer than its factor would give.
 Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides) {
   auto reader = TRY(ConfigReader::open(path, overrides));
   for (const std::string_view object : inner_objects) reader.read_inside(object);
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
     std::int64_t positions = reader.positions(key);
     for (const char* scaling : {"rope_scaling", "rope_parameters"}) {
-      const double original = reader.number(fmt::format("{}.original_max_position_embeddings", scaling), 0);
-      const double scaled = original * reader.number(fmt::format("{}.factor", scaling), 1);
-      if (positions > 0 && scaled < 1e12) positions = std::max(positions, static_cast<std::int64_t>(scaled));
+      const auto key_of = [&](const char* name) { return fmt::format("{}.{}", scaling, name); };
+      const std::string type = reader.text(key_of("rope_type"), reader.text(key_of("type"), ""));
+      const double scaled = static_cast<double>(reader.positions(key_of("original_max_position_embeddings"))) *
+                            reader.number(key_of("factor"), 1);
+      if (positions > 0 && type == "yarn" && scaled > 0 && scaled < 1e12)
+        positions = std::max(positions, static_cast<std::int64_t>(scaled));
     }
     if (reader.error()) return tl::unexpected(*reader.error());
     if (positions > 0) return positions;

@@ -932,8 +932,12 @@ TEST(Architecture, LongestSequencesAreNoDimensions) {
     std::ofstream(path) << "{\"max_position_embeddings\": 32768, " << scaling << "}";
     return longest_sequence(path).value_or(-1);
   };
-  EXPECT_EQ(stretched(R"("rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768})"), 131'072);
-  EXPECT_EQ(stretched(R"("rope_parameters": {"factor": 8.0, "original_max_position_embeddings": 4096})"), 32'768);
+  EXPECT_EQ(stretched(R"("rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})"),
+            131'072);
+  const std::string of_8192 = R"("rope_parameters": {"original_max_position_embeddings": 8192, "factor": )";
+  EXPECT_EQ(stretched((of_8192 + R"(8.0, "rope_type": "yarn"})").c_str()), 65'536);
+  EXPECT_EQ(stretched((of_8192 + R"(32.0, "rope_type": "llama3"})").c_str()), 32'768);
+  EXPECT_EQ(stretched((of_8192 + R"(-1e300, "rope_type": "yarn"})").c_str()), 32'768);
   EXPECT_EQ(stretched(R"("rope_scaling": {"type": "linear", "factor": 4.0})"), 32'768);
   EXPECT_EQ(stretched(R"("rope_scaling": null)"), 32'768);
 }
