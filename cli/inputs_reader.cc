@@ -161,18 +161,15 @@ Result<std::string> stack_on(const std::string& device, const std::string& named
   return named;
 }
 
-// Returns the tokens of the sequences for which the model was made, and refuses prompts that are longer.
-Result<std::int64_t> positions_for_prompts(const model::Plan& plan, const std::string& config) {
-  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
-  double longest = static_cast<double>(plan.inference.input_tokens);
-  const bool listed = plan.inference.lengths && plan.files;
-  if (listed) longest = std::ranges::max(plan.files->requests, {}, &model::RequestLength::input).input;
-  if (positions == 0 || longest <= static_cast<double>(positions)) return positions;
-  return tl::unexpected(
-      model::plan_error(plan, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
-                        fmt::format("a prompt of {:.0f} tokens has no place in the {} positions of {}", longest,
-                                    positions, plan.model.config),
-                        fmt::format("use at most {}, or a config.json with more", positions)));
+// Refuses sequences that are longer than those for which the model was made; `most`: what the key may be at most.
+Result<void> check_positions(const sim::Inputs& inputs, const char* key, const char* what, double tokens,
+                             std::int64_t most) {
+  const std::int64_t positions = inputs.architecture.longest_sequence;
+  if (positions == 0 || tokens <= static_cast<double>(positions)) return {};
+  return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, key,
+                                          fmt::format("{} of {:.0f} tokens has no place in the {} positions of {}",
+                                                      what, tokens, positions, inputs.plan.model.config),
+                                          fmt::format("use at most {}, or a config.json with more", most)));
 }
 
 // Loads the small model that drafts, where the plan names one.
@@ -188,17 +185,11 @@ Result<void> add_draft(sim::Inputs& inputs) {
 }
 
 // Loads the deployment that generates the answers of a plan with [rollout], and the model that rewards them.
-Result<void> add_engines(const model::Plan& plan, const std::string& config,
-                         const std::optional<std::string>& profile_name, const ConstantChanges& changes,
-                         const std::string& held_out, sim::Inputs& inputs) {
-  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
-  const std::int64_t longest = plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens;
-  if (positions > 0 && longest > positions)
-    return tl::unexpected(model::plan_error(
-        plan, model::ErrorKind::infeasible, "rollout.max_answer_tokens",
-        fmt::format("a prompt and an answer of {} tokens have no place in the {} positions of {}", longest, positions,
-                    plan.model.config),
-        fmt::format("use at most {}, or a config.json with more", positions - plan.rollout.prompt_tokens)));
+Result<void> add_engines(const model::Plan& plan, const std::optional<std::string>& profile_name,
+                         const ConstantChanges& changes, const std::string& held_out, sim::Inputs& inputs) {
+  TRY(check_positions(inputs, "rollout.max_answer_tokens", "a sequence",
+                      static_cast<double>(plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens),
+                      inputs.architecture.longest_sequence - plan.rollout.prompt_tokens));
   InputsReader reader(Purpose::serving);
   inputs.engines = std::make_shared<const sim::Inputs>(
       TRY(reader.of_plan(model::engine_plan(plan), profile_name, changes, held_out)));
@@ -457,14 +448,16 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
       TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device, architecture.model_type));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
   if (serves(inputs.plan)) {
-    inputs.positions = TRY(positions_for_prompts(inputs.plan, config));
+    TRY(check_positions(inputs, inputs.plan.inference.lengths ? "inference.lengths" : "inference.input_tokens",
+                        "a prompt", model::longest_request(inputs.plan, model::PoolKind::prefill),
+                        inputs.architecture.longest_sequence));
     TRY(add_draft(inputs));
     TRY(add_left(inputs, held_out));
     return inputs;
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
   TRY(add_left(inputs, held_out));
-  if (plan.rollout.given) TRY(add_engines(plan, config, profile_name, changes, held_out, inputs));
+  if (plan.rollout.given) TRY(add_engines(plan, profile_name, changes, held_out, inputs));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;
 }

@@ -286,7 +286,8 @@ struct Architecture {
   bool parallel_residual = false;  // attention and MLP read the same input (gpt_neox)
   bool shared_norm = false;        // normalised once for both (cohere)
   PositionKind positions = PositionKind::rotary;
-  std::int64_t position_table = 0;  // rows of the table of learned positions
+  std::int64_t position_table = 0;    // rows of the table of learned positions
+  std::int64_t longest_sequence = 0;  // tokens, for which the model was made; 0: its file states none
   double rope_theta = 10000.0;
   bool rope_scaled = false;     // sine and cosine are multiplied by a factor (YaRN)
   std::int64_t rotary_dim = 0;  // rotated columns of a head; 0: all of them (grouped-query attention)

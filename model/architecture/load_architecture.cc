@@ -123,6 +123,23 @@ void refuse_unread(ConfigReader& config, const ConfigOverrides& overrides, const
   }
 }
 
+// YaRN stretches the positions that it names (vllm/config.py, _get_and_verify_max_len); files of other scalings have
+// the stretched ones in their own key, Llama 3.2's fewer than its factor would give.
+std::int64_t longest_sequence(ConfigReader& config) {
+  std::int64_t positions = 0;
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"})
+    if (positions == 0) positions = config.positions(key);
+  for (const char* scaling : {"rope_scaling", "rope_parameters"}) {
+    const auto key_of = [&](const char* name) { return fmt::format("{}.{}", scaling, name); };
+    const std::string type = config.text(key_of("rope_type"), config.text(key_of("type"), ""));
+    const double scaled = static_cast<double>(config.positions(key_of("original_max_position_embeddings"))) *
+                          config.number(key_of("factor"), 1);
+    if (positions > 0 && type == "yarn" && scaled > 0 && scaled < 1e12)
+      positions = std::max(positions, static_cast<std::int64_t>(scaled));
+  }
+  return positions;
+}
+
 Result<Architecture> read_architecture(const std::string& path, const ConfigOverrides& overrides) {
   auto config = TRY(ConfigReader::open(path, overrides));
   Architecture model;
@@ -134,6 +151,7 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
     else
       fail_unknown_type(config, unknown);
   }
+  model.longest_sequence = longest_sequence(config);
   if (config.error()) return tl::unexpected(*config.error());
   return model;
 }
@@ -141,27 +159,6 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
 }  // namespace
 
 Result<Architecture> load_architecture(const std::string& path) { return read_architecture(path, {}); }
-
-// YaRN stretches the positions that it names (vllm/config.py, _get_and_verify_max_len); files of other scalings have
-// the stretched ones in their own key, Llama 3.2's fewer than its factor would give.
-Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides) {
-  auto reader = TRY(ConfigReader::open(path, overrides));
-  for (const std::string_view object : inner_objects) reader.read_inside(object);
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
-    std::int64_t positions = reader.positions(key);
-    for (const char* scaling : {"rope_scaling", "rope_parameters"}) {
-      const auto key_of = [&](const char* name) { return fmt::format("{}.{}", scaling, name); };
-      const std::string type = reader.text(key_of("rope_type"), reader.text(key_of("type"), ""));
-      const double scaled = static_cast<double>(reader.positions(key_of("original_max_position_embeddings"))) *
-                            reader.number(key_of("factor"), 1);
-      if (positions > 0 && type == "yarn" && scaled > 0 && scaled < 1e12)
-        positions = std::max(positions, static_cast<std::int64_t>(scaled));
-    }
-    if (reader.error()) return tl::unexpected(*reader.error());
-    if (positions > 0) return positions;
-  }
-  return 0;
-}
 
 Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path) {
   return read_architecture(path, plan.model.overrides).map_error([&plan](const Error& error) {

@@ -20,7 +20,4 @@ Result<Architecture> load_architecture(const std::string& path);
 // not read is an error; errors about the plan's keys give their place in the plan.
 Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
 
-// Returns the tokens of the longest sequence for which the model was made, or 0 where its file states none.
-Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides = {});
-
 }  // namespace plumbline::model

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "model/plan/detail/plan_rules.h"
@@ -124,6 +125,18 @@ std::optional<AcceptanceRange> acceptance_range(const Plan& plan, const Architec
 std::string_view to_string(PoolKind kind) {
   if (kind == PoolKind::both) return "both";
   return kind == PoolKind::prefill ? "prefill" : "decode";
+}
+
+std::vector<RequestLength> requests_of(const Plan& plan) {
+  if (plan.inference.lengths && plan.files) return plan.files->requests;
+  return {{static_cast<double>(plan.inference.input_tokens), static_cast<double>(plan.inference.output_tokens)}};
+}
+
+double longest_request(const Plan& plan, PoolKind pool) {
+  double longest = 0;
+  for (const RequestLength& one : requests_of(plan))
+    longest = std::max(longest, one.input + (pool == PoolKind::prefill ? 0 : one.output));
+  return longest;
 }
 
 Instance instance_of(const Plan& plan, PoolKind pool) {

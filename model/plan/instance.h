@@ -11,6 +11,7 @@
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
+#include "model/routing/files.h"
 
 namespace plumbline::model {
 
@@ -29,6 +30,11 @@ struct Instance {
   std::int64_t expert_tensor() const { return stage_gpus() / expert; }
   bool operator==(const Instance&) const = default;
 };
+
+// Returns the lengths of the requests that are served: those of inference.lengths, or the plan's one.
+std::vector<RequestLength> requests_of(const Plan& plan);
+// Returns the tokens of the longest of them at its end in a pool: of its prompt where that only prefills.
+double longest_request(const Plan& plan, PoolKind pool);
 
 // Returns the instance of that pool, unchecked.
 Instance instance_of(const Plan& plan, PoolKind pool);

@@ -46,8 +46,7 @@ struct Inputs {
   // Failures, checkpoints and stops of the whole training, its phases not included; null: run.goodput asks for none.
   std::shared_ptr<const CampaignInput> campaign = nullptr;
   std::map<std::int64_t, double> slow_gpus = {};  // of fidelity `cluster`: the speed of GPUs over that of the others
-  bool every_link = false;     // all links of an expert group, not only those of the representative GPU
-  std::int64_t positions = 0;  // for which a model that serves was made, in tokens; 0: its file states none
+  bool every_link = false;  // all links of an expert group, not only those of the representative GPU
   // The small model that inference.draft names; null where it names none.
   std::shared_ptr<const model::Architecture> draft = nullptr;
   // Of a plan with [rollout]: the deployment that generates (model::engine_plan()), and the model that

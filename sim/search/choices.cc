@@ -337,10 +337,10 @@ Result<Recipe> recipe_of_plan(const std::string& path) {
 Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
                                const std::vector<std::int64_t>& gpus, std::optional<double> tokens) {
   const auto architecture = TRY(model::load_architecture(config));
-  const auto positions = TRY(model::longest_sequence(config));
   constexpr std::int64_t any_length = 4096;  // parameters do not depend on it
   const model::ModelMetrics metrics = model::model_metrics(architecture, any_length);
-  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, positions, gpus, tokens);
+  const DefaultRecipe sizes =
+      default_recipe(metrics.parameters, metrics.active_parameters, architecture.longest_sequence, gpus, tokens);
   Recipe recipe;
   recipe.name = fs::path(config).stem().string();
   recipe.path = config;

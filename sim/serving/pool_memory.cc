@@ -79,18 +79,11 @@ double PoolModel::runs_at_most(double requests) const {
 double PoolModel::kept_tokens() const {
   const EngineMemory& engine = costs_.memory();
   double outputs = 0, outstanding = 0;
-  for (const model::RequestLength& one : requests_of(plan_)) {
+  for (const model::RequestLength& one : model::requests_of(plan_)) {
     outputs += one.output;
     outstanding += one.output * mean_outstanding(one.output, engine.reserved_tokens);
   }
   return request_.context + engine.reserved * outstanding / outputs;
-}
-
-double PoolModel::longest_tokens() const {
-  double longest = 0;
-  for (const model::RequestLength& one : requests_of(plan_))
-    longest = std::max(longest, one.input + (kind_ == model::PoolKind::prefill ? 0 : one.output));
-  return longest;
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
@@ -125,7 +118,7 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
 
 model::Result<void> PoolModel::check_longest(const Inputs& inputs) const {
   if (memory_.longest + memory_.states * memory_.states_per_request <= memory_.space) return {};
-  return tl::unexpected(no_space_for_request(inputs, longest_tokens(), memory_.longest));
+  return tl::unexpected(no_space_for_request(inputs, model::longest_request(plan_, kind_), memory_.longest));
 }
 
 // Returns the bytes of a stage's weights, and of the keys and values and of one state of a request. A draft is on the
@@ -134,7 +127,7 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
   const double partial = (costs_.memory().block_tokens - 1) / 2;  // of the last block, in the mean
-  const double kept = kept_tokens(), longest = longest_tokens();
+  const double kept = kept_tokens(), longest = model::longest_request(plan_, kind_);
   Held sum;
   const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     const model::Architecture& model = costs_.architecture(of.model);
@@ -189,9 +182,9 @@ model::Error PoolModel::no_space_for_request(const Inputs& inputs, double tokens
       fmt::format("{:.0f} tokens of {} request of {} have no space: {} a GPU are left for keys and values, which hold "
                   "{:.0f}",
                   tokens,
-                  !listed                     ? "one"
-                  : tokens < longest_tokens() ? "a mean"
-                                              : "the longest",
+                  !listed                                         ? "one"
+                  : tokens < model::longest_request(plan_, kind_) ? "a mean"
+                                                                  : "the longest",
                   inputs.architecture.name, gigabytes(memory_.space), held),
       fmt::format("shorten requests to {:.0f}, {}or use more GPUs for an instance", std::floor(held),
                   narrow ? "" : "set inference.kv_cache = \"fp8\", "));

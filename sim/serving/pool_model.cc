@@ -142,14 +142,9 @@ PassTime operator*(PassTime time, double factor) {
   return time;
 }
 
-std::vector<model::RequestLength> requests_of(const model::Plan& plan) {
-  if (plan.inference.lengths && plan.files) return plan.files->requests;
-  return {{static_cast<double>(plan.inference.input_tokens), static_cast<double>(plan.inference.output_tokens)}};
-}
-
 // A request that makes more tokens is in more steps.
 MeanRequest mean_request(const model::Plan& plan) {
-  const std::vector<model::RequestLength> requests = requests_of(plan);
+  const std::vector<model::RequestLength> requests = model::requests_of(plan);
   MeanRequest sum;
   for (const model::RequestLength& one : requests) {
     sum.input += one.input;

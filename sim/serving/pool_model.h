@@ -52,8 +52,6 @@ struct MeanRequest {  // tokens
   double input = 0, output = 0;
   double context = 0;  // mean tokens in the cache while it decodes
 };
-// Returns the plan's requests: those of a file of lengths, or one of the stated means.
-std::vector<model::RequestLength> requests_of(const model::Plan& plan);
 // Returns the means of the plan's requests; those of a file of lengths are weighed by the tokens that they make.
 MeanRequest mean_request(const model::Plan& plan);
 
@@ -147,8 +145,7 @@ class PoolModel {
   double usable() const;  // bytes for weights, keys and values
   std::vector<PassShape> largest_passes() const;
   double runs_at_most(double requests) const;
-  double kept_tokens() const;     // of a request, for which the engine keeps space in the mean
-  double longest_tokens() const;  // of a request in this pool, at its end
+  double kept_tokens() const;  // of a request, for which the engine keeps space in the mean
   struct Held {
     double weights = 0, keys_values = 0, kept = 0, longest = 0, states = 0;
   };

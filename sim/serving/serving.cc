@@ -453,12 +453,11 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
         fmt::format("Drafts take {:.0f} % of a step, more than what checks them: compare with "
                     "inference.speculative_tokens = 0, fewer of them, or a smaller draft.",
                     drafts->seconds / result.decode_step_s * 100));
-  double longest = 0;
-  for (const model::RequestLength& one : requests_of(plan)) longest = std::max(longest, one.input + one.output);
-  if (inputs.positions > 0 && longest > static_cast<double>(inputs.positions))
-    result.notes.push_back(
-        fmt::format("Requests grow to {:.0f} tokens, the model was made for {}: an engine ends them there.", longest,
-                    inputs.positions));
+  const double longest = model::longest_request(plan, model::PoolKind::both);
+  const std::int64_t positions = inputs.architecture.longest_sequence;
+  if (positions > 0 && longest > static_cast<double>(positions))
+    result.notes.push_back(fmt::format(
+        "Requests grow to {:.0f} tokens, the model was made for {}: an engine ends them there.", longest, positions));
   for (const std::string& sentence : model::unread_key_warnings(plan, inputs.architecture))
     result.notes.push_back(sentence + ".");
   const RequestTimes limits = limits_of(plan, margin);

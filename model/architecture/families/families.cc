@@ -272,7 +272,8 @@ std::string read_model(ConfigReader& config, Architecture& model) {
   }
   if (type == nullptr) return "model_type";
   const auto* sizes = std::ranges::find(sizes_of_classes, type->name, &SizesOfClass::type);
-  for (const std::string_view object : inner_objects)
+  // Objects of a file that have a language model's keys, the outer ones first.
+  for (const char* object : {"thinker_config", "text_config", "language_config", "llm_config"})
     config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
   type->read(config, model);
   return "";

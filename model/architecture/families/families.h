@@ -195,9 +195,6 @@ inline constexpr auto model_types = std::to_array<ModelType>({
 #include "model/architecture/families/model_types.def"
 });
 
-// Objects of a file that have a language model's keys, the outer ones first.
-inline constexpr std::string_view inner_objects[] = {"thinker_config", "text_config", "language_config", "llm_config"};
-
 // Returns the row of a type, or nullptr. The text model of a type that sees is named after it: gemma3_text.
 const ModelType* find_model_type(std::string_view name);
 

@@ -912,25 +912,28 @@ TEST(Architecture, KeysThatContradictTheFileAreInfeasible) {
 
 // Positions are no dimension of a tensor: models are made for sequences of ten million tokens.
 TEST(Architecture, LongestSequencesAreNoDimensions) {
-  const auto positions = [](const std::string& name) {
-    return longest_sequence(shipped("examples/models/" + name + ".json")).value_or(-1);
-  };
+  const auto positions = [](const std::string& name) { return load_shipped(name).longest_sequence; };
   EXPECT_EQ(positions("llama-3-8b"), 8192);
   EXPECT_EQ(positions("llama-4-maverick"), 1'048'576);
   EXPECT_EQ(positions("llama-4-scout"), 10'485'760);
   EXPECT_EQ(positions("minimax-m1"), 10'240'000);
   // A model inside another one has its own key.
   const TemporaryDirectory folder;
+  const char* of_llama =
+      R"("hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, )"
+      R"("vocab_size": 512, )";
   for (const char* object : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const std::string path = (folder.path() / "config.json").string();
-    std::ofstream(path) << "{\"" << object << "\": {\"max_position_embeddings\": 4096}}";
-    EXPECT_EQ(longest_sequence(path).value_or(-1), 4096) << object;
+    std::ofstream(path) << "{\"model_type\": \"llama\", \"" << object << "\": {" << of_llama
+                        << "\"max_position_embeddings\": 4096}}";
+    EXPECT_EQ(load_architecture(path).value().longest_sequence, 4096) << object;
   }
   // Positions that are stretched: DeepSeek-V3's key has them already, Qwen's has what they are stretched from.
   const auto stretched = [&](const char* scaling) {
     const std::string path = (folder.path() / "config.json").string();
-    std::ofstream(path) << "{\"max_position_embeddings\": 32768, " << scaling << "}";
-    return longest_sequence(path).value_or(-1);
+    std::ofstream(path) << "{\"model_type\": \"llama\", " << of_llama << "\"max_position_embeddings\": 32768, "
+                        << scaling << "}";
+    return load_architecture(path).value().longest_sequence;
   };
   EXPECT_EQ(stretched(R"("rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})"),
             131'072);

@@ -450,10 +450,10 @@ TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
 TEST(Serving, RequestsThatOutgrowThePositionsAreNoted) {
   Inputs inputs = serving_inputs(llama_node, "h100", {"inference.input_tokens=4000", "inference.output_tokens=200"});
   const auto noted = testing::Contains(testing::HasSubstr("Requests grow to 4200 tokens"));
-  EXPECT_THAT(served(inputs).notes, testing::Not(noted));  // the model states no positions
-  inputs.positions = 4200;
+  EXPECT_THAT(served(inputs).notes, testing::Not(noted));  // 8,192 positions
+  inputs.architecture.longest_sequence = 4200;
   EXPECT_THAT(served(inputs).notes, testing::Not(noted));
-  inputs.positions = 4199;
+  inputs.architecture.longest_sequence = 4199;
   EXPECT_THAT(served(inputs).notes, noted);
 }
 
