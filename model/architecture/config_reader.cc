@@ -55,12 +55,16 @@ struct ConfigReader::Contents {
     return inner == nullptr || !inner->is_object() ? nullptr : lookup(*inner, key.substr(dot + 1));
   }
 
+  std::vector<std::string> unread() const {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : object.items())
+      if (std::ranges::find(asked, name) == asked.end()) names.push_back(name);
+    return names;
+  }
+
   // Suggests a key of the file that no reader uses, which may be a misspelling of this one.
   std::string hint_for_missing(std::string_view key) const {
-    std::vector<std::string> unread;
-    for (const auto& [name, value] : object.items())
-      if (std::ranges::find(asked, name) == asked.end()) unread.push_back(name);
-    const std::string nearest = nearest_name(key, unread);
+    const std::string nearest = nearest_name(key, unread());
     return nearest.empty() ? "add it as Hugging Face names it" : fmt::format("is '{}' meant to be it?", nearest);
   }
 
@@ -280,6 +284,7 @@ void ConfigReader::read_inside(std::string_view object, const ModelSizes& missin
 }
 
 const std::vector<std::string>& ConfigReader::asked() const { return contents_->asked; }
+std::vector<std::string> ConfigReader::unread() const { return contents_->unread(); }
 
 const std::optional<Error>& ConfigReader::error() const { return contents_->error; }
 

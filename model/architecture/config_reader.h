@@ -62,6 +62,8 @@ class ConfigReader {
   void conflict(std::string_view key, std::string message, std::string hint);
   // Returns every key that was read so far, in order.
   const std::vector<std::string>& asked() const;
+  // Returns the keys of the file that were not.
+  std::vector<std::string> unread() const;
   const std::optional<Error>& error() const;
 
  private:

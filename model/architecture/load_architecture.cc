@@ -101,15 +101,51 @@ bool refuse_unread_type(ConfigReader& config, const std::string& key) {
   return true;
 }
 
-void fail_unknown_type(ConfigReader& config, const std::string& key) {
+// Whether a key of the file could change what a model computes: many are of tokens, texts and other software.
+bool may_matter(std::string_view key) {
+  constexpr std::string_view other[] = {"token_id", "_name_or_path", "architectures", "auto_map",     "dtype",
+                                        "version",  "use_cache",     "initializer",   "return_dict",  "max_position",
+                                        "task",     "_class",        "label",         "quantization", "_range"};
+  return key != "model_type" &&
+         std::ranges::none_of(other, [&](std::string_view part) { return key.find(part) != std::string_view::npos; });
+}
+
+// Returns what to do with a file of a type that is not known: the type whose reader takes the file and leaves fewest of
+// its keys unread, of equals the one that asks for fewest.
+std::string nearest_by_keys(const std::string& path, const ConfigOverrides& overrides) {
+  std::string nearest;
+  std::vector<std::string> left;
+  std::size_t asked = 0;
+  for (const ModelType& type : model_types) {
+    auto config = ConfigReader::open(path, overrides);
+    Architecture model;
+    model.model_type = type.name;
+    if (!config || !read_model(*config, model).empty() || config->error()) continue;
+    const std::vector<std::string> unread = config->unread();
+    if (!nearest.empty() && std::pair(unread.size(), config->asked().size()) >= std::pair(left.size(), asked)) continue;
+    nearest = type.name;
+    left = unread;
+    asked = config->asked().size();
+  }
+  if (nearest.empty()) return "";
+  std::erase_if(left, [](const std::string& key) { return !may_matter(key); });
+  constexpr std::size_t most_named = 6;
+  const bool more = left.size() > most_named;
+  left.resize(std::min(left.size(), most_named));
+  return fmt::format("'{}' reads such keys{}; where it computes the same, state it as model_type", nearest,
+                     left.empty() ? "" : fmt::format(", but for {}{}", fmt::join(left, ", "), more ? ", ..." : ""));
+}
+
+void fail_unknown_type(ConfigReader& config, const std::string& key, const std::string& path,
+                       const ConfigOverrides& overrides) {
   if (refuse_unread_type(config, key)) return;
   const std::string found = config.text(key, "");
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
-  const std::string nearest = meant_type(found, names);
+  std::string hint = meant_type(found, names);
+  hint = hint.empty() ? nearest_by_keys(path, overrides) : fmt::format("did you mean '{}'?", hint);
   config.fail(key, found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
-              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                          fmt::join(names, ", ")));
+              hint.empty() ? "docs/models.md lists the types that are read" : hint);
 }
 
 // Rejects an override that no key of the model type uses, because it would change nothing.
@@ -149,7 +185,7 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
     if (const std::string unknown = read_model(config, model); unknown.empty())
       refuse_unread(config, overrides, model.model_type);
     else
-      fail_unknown_type(config, unknown);
+      fail_unknown_type(config, unknown, path, overrides);
   }
   model.longest_sequence = longest_sequence(config);
   if (config.error()) return tl::unexpected(*config.error());

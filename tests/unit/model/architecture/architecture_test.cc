@@ -421,7 +421,7 @@ TEST(Architecture, TextModelsInsideModelsThatSee) {
   EXPECT_TRUE(tied && tied->tied_embedding);
   const Error unknown = minimal("llava", R"("text_config": {"model_type": "lama"})").error();
   EXPECT_EQ(unknown.key, "text_config.model_type");
-  EXPECT_THAT(unknown.hint, testing::StartsWith("did you mean 'llama'? known: afmoe"));
+  EXPECT_THAT(unknown.hint, "did you mean 'llama'?");
   EXPECT_EQ(minimal("internvl", decoder).error().key, "model_type");
 }
 
@@ -765,11 +765,15 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
-                 "'deepseek_v5' known: afmoe"},
-        BadModel{"short_name", "{\n\"model_type\": \"apt\"}", 2, "model_type", "'apt' known: afmoe"},
-        BadModel{"unlike_any_type", "{\n\"model_type\": \"t5\"}", 2, "model_type",
-                 "known: afmoe, apertus, arcee, aria, AXK1, axk1, baichuan, bailing_hybrid, bailing_moe, "
-                 "bailing_moe_linear, bailing_moe_v2, bamba, "},
+                 "'deepseek_v5' docs/models.md lists"},
+        BadModel{"short_name", "{\n\"model_type\": \"apt\"}", 2, "model_type", "'apt' docs/models.md lists"},
+        BadModel{"unlike_any_type", "{\n\"model_type\": \"t5\"}", 2, "model_type", "docs/models.md lists the types"},
+        BadModel{"read_by_another_type",
+                 "{\n\"model_type\": \"ours\", \"num_hidden_layers\": 2, \"hidden_size\": 8, \"vocab_size\": 9,\n"
+                 "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"num_key_value_heads\": 2, \"head_dim\": 2,\n"
+                 "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8, \"pad_token_id\": 0,\n"
+                 "\"norm_topk_prob\": true, \"rms_norm_eps\": 1e-6, \"gate_rank\": 4\n}",
+                 2, "model_type", "reads such keys, but for gate_rank; where it computes the same"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",
