@@ -54,6 +54,8 @@ constexpr Marker markers[] = {
     {"", "policy:", "train_global_batch_size:", "a configuration of NeMo-RL",
      "plumbline import nemo-rl {0} -o plan.toml"},
     {"", "train_ppo_ray", "--", "a launch script of OpenRLHF", "plumbline import openrlhf {0} -o plan.toml"},
+    {"", "vllm serve", "", "a command of vLLM", "plumbline import vllm {0} -o deployment.toml"},
+    {"", "sglang.launch_server", "--", "a command of SGLang", "plumbline import sglang {0} -o deployment.toml"},
     {"", "openrlhf.cli.", "--", "a launch script of OpenRLHF", kPlanByHand},
     {"", "batch_accumulation_per_replica:", "parallelism:", "a configuration of nanotron",
      "plumbline import nanotron {0} -o plan.toml"},

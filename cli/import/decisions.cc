@@ -25,6 +25,7 @@
 #include "model/megatron/import.h"
 #include "reports/text/table.h"
 #include "sim/predict/predictor.h"
+#include "sim/serving/serving.h"
 #include "topologies/topology.h"
 
 namespace plumbline::cli {
@@ -41,6 +42,10 @@ struct Estimate {
 model::Result<Estimate> estimate(InputsReader& reader, model::Plan plan, const std::string& config) {
   if (!config.empty()) plan.model.config = config;
   const auto inputs = TRY(reader.of_plan(plan));
+  if (model::is_deployment(plan)) {
+    const auto rates = TRY(sim::ServingPredictor(inputs).rates(inputs.plan));
+    return Estimate{rates.tpot_s, 1 / rates.output_tokens_per_s_per_gpu, true};
+  }
   const auto predicted = TRY(sim::Predictor(inputs).closed_form(inputs.plan));
   const auto& batch = inputs.plan.batch;
   const double tokens = static_cast<double>(batch.global_batch_size) * static_cast<double>(batch.sequence_length);
@@ -233,7 +238,7 @@ void print_effects(const ImportArguments& arguments, const megatron::ImportedScr
 
 void print_decisions(const Decisions& decisions) {
   if (decisions.alternatives.empty()) return;
-  InputsReader reader;
+  InputsReader reader(Purpose::stated);
   const auto now = estimate(reader, decisions.plan, decisions.config);
   if (!now) {
     model::Error error = now.error();
@@ -264,8 +269,12 @@ void print_decisions(const Decisions& decisions) {
                                                                    : "; does not fit in memory")});
   }
   std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return std::abs(row.effect); });
-  fmt::print(stderr, "decides {}, {} in closed form (time per token, each change alone):\n",
-             decisions.plan.rollout.given ? "an update" : "the step", reports::duration(now->step_s));
+  if (model::is_deployment(decisions.plan))
+    fmt::print(stderr, "decides the GPU time of an output token, a TPOT of {} by components (each change alone):\n",
+               reports::duration(now->step_s));
+  else
+    fmt::print(stderr, "decides {}, {} in closed form (time per token, each change alone):\n",
+               decisions.plan.rollout.given ? "an update" : "the step", reports::duration(now->step_s));
   for (const Row& row : rows) print_row(row);
   if (!small.empty())
     fmt::print(stderr, "{}", reports::wrapped(fmt::format("by less than 0.1 %: {}", fmt::join(small, ", ")), 2));

@@ -147,6 +147,10 @@ constexpr Format<ImportArguments> import_formats[] = {
     {"nemo-rl", "a configuration of NeMo-RL (GRPO, SFT, DPO), .yaml, to a plan, of GRPO with [rollout]",
      &import_configuration},
     {"openrlhf", "a launch script of OpenRLHF's train_ppo_ray, .sh, to a plan with [rollout]", &import_configuration},
+    {"vllm", "a command that serves a model by vLLM, .sh, or its --config, .yaml, to a plan of a deployment",
+     &import_configuration},
+    {"sglang", "a command that serves a model by SGLang's launch_server, .sh, or its --config, .yaml, to such a plan",
+     &import_configuration},
     {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
     {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
@@ -176,6 +180,7 @@ std::string import_footer() {
          "  plumbline import primus examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml -o plan.toml\n"
          "  plumbline import verl run_grpo.sh --set rollout.prompt_tokens=256 --set rollout.answer_tokens=2048 "
          "--set rollout.answer_tokens_sd=2048 -o plan.toml\n"
+         "  plumbline import vllm serve.sh --topology h200-hgx -o deployment.toml\n"
          "  plumbline import hf models/Llama-3-8B --gpus 64 --topology h100-dgx -o plan.toml\n"
          "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
          "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
@@ -186,7 +191,8 @@ std::string import_footer() {
 // Refuses an option that only other formats read.
 model::Result<void> refuse_foreign_option(const std::string& format, const ImportArguments& given) {
   const bool trace = format == "kineto", script = format == "megatron", tables = format == "components";
-  constexpr std::string_view launched[] = {"megatron", "primus", "verl", "openrlhf", "ms-swift", "llama-factory"};
+  constexpr std::string_view launched[] = {"megatron", "primus",        "verl", "openrlhf",
+                                           "ms-swift", "llama-factory", "vllm", "sglang"};
   const bool plan = !trace && !tables && format != "nccl-tests" && format != "nccl-topology";
   const struct {
     bool is_foreign;

@@ -168,7 +168,8 @@ Result<Plan> Draft::plan() const {
   std::vector<std::string_view> missing, options;
   for (const Required& one : required_keys) {
     const bool follows = one.key == "batch.global_batch_size" && given("rollout.prompts");
-    if (given(one.key) || follows) continue;
+    const bool serves = one.key.starts_with("batch.") && given("inference.output_tokens");  // requests, no batches
+    if (given(one.key) || follows || serves) continue;
     missing.push_back(one.what);
     options.push_back(one.option);
   }
@@ -505,8 +506,8 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
   static const std::vector<ConfigurationFormat> formats = {
-      torchtitan(), deepspeed(), accelerate(), nemo(), llama_factory(), axolotl(), ms_swift(),
-      primus(),     automodel(), nanotron(),   verl(), nemo_rl(),       openrlhf()};
+      torchtitan(), deepspeed(), accelerate(), nemo(),    llama_factory(), axolotl(), ms_swift(), primus(),
+      automodel(),  nanotron(),  verl(),       nemo_rl(), openrlhf(),      vllm(),    sglang()};
   return formats;
 }
 

@@ -1,4 +1,5 @@
-// Reads configurations of other programs into plans: torchtitan, DeepSpeed, accelerate, NeMo, Hugging Face models.
+// Reads configurations of other programs into plans: torchtitan, DeepSpeed, accelerate, NeMo, engines that serve,
+// Hugging Face models.
 //
 // A format of another program's configurations: its keys with their meaning, and its rules.
 //
@@ -214,6 +215,8 @@ ConfigurationFormat verl();
 ConfigurationFormat nanotron();
 ConfigurationFormat nemo_rl();
 ConfigurationFormat openrlhf();
+ConfigurationFormat vllm();
+ConfigurationFormat sglang();
 
 struct ImportedConfiguration {
   Plan plan;

@@ -45,8 +45,13 @@ std::optional<FoundModel> find_named_model(
        {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16", "-fp16", "-mcore"})
     name = name.substr(0, name.find(end));
   // Of the same dimensions.
-  constexpr std::pair<std::string_view, std::string_view> same[] = {
-      {"llama-3.1-", "llama-3-"}, {"llama-3.3-", "llama-3-"}, {"qwen2.5-7b", "qwen2-7b"}};
+  constexpr std::pair<std::string_view, std::string_view> same[] = {{"deepseek-r1-distill-llama-", "llama-3-"},
+                                                                    {"deepseek-r1-distill-qwen-", "qwen2.5-"},
+                                                                    {"deepseek-r1", "deepseek-v3"},
+                                                                    {"deepseek-v3.1", "deepseek-v3"},
+                                                                    {"llama-3.1-", "llama-3-"},
+                                                                    {"llama-3.3-", "llama-3-"},
+                                                                    {"qwen2.5-7b", "qwen2-7b"}};
   for (const auto& [other, shipped] : same)
     if (name.starts_with(other)) name = fmt::format("{}{}", shipped, name.substr(other.size()));
   // A folder of this machine, else the model that a folder elsewhere is named after.
@@ -84,7 +89,8 @@ Result<Launch> read_launch(const Source& source, std::span<const std::string_vie
     for (std::size_t i = 0; i < command.size(); ++i) {
       text += " " + command[i].text;
       for (const std::string_view one : launchers)
-        if (text.ends_with(one) || (one.ends_with('_') && contains(command[i].text, one))) return i + 1;
+        if (text.ends_with(one) || ((one.ends_with('_') || one.ends_with(':')) && contains(command[i].text, one)))
+          return i + 1;
     }
     return 0;
   };
@@ -101,7 +107,7 @@ Result<Launch> read_launch(const Source& source, std::span<const std::string_vie
                         }));
   const auto started = std::ranges::find_if(script.commands, starts);
   if (started != script.commands.end()) return Launch{*started, end_of(*started), std::move(script.variables)};
-  return wrong_input_at(source.path, 0, "", "starts none of the trainings that are read",
+  return wrong_input_at(source.path, 0, "", "starts nothing that is read",
                         fmt::format("a script that runs one of: {}", fmt::join(launchers, ", ")));
 }
 

@@ -62,7 +62,7 @@ TEST(Verl, LengthsInTheMeanAreInNoFile) {
               testing::AllOf(HasSubstr("does not state rollout.prompt_tokens, rollout.answer_tokens_sd:"),
                              testing::Not(HasSubstr("answer_tokens=N"))));
   EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", answer_lengths),
-              HasSubstr("starts none of the trainings that are read"));
+              HasSubstr("starts nothing that is read"));
   EXPECT_THAT(refusal("verl", "python3 -m other.main_base trainer.strategy=fsdp2\n", answer_lengths),
               HasSubstr("other.main_base has no option of verl"));
 }

@@ -1,0 +1,271 @@
+// Commands that start an engine which serves a model: options of vllm-project/vllm vllm/engine/arg_utils.py (also in
+// the YAML that --config names), and of sgl-project/sglang python/sglang/srt/server_args.py @001067f.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "model/configurations/detail/shared.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using enum Meaning;
+
+constexpr KeyRow engine_rows[] = {
+#include "model/configurations/detail/keys/engines.def"
+};
+
+const std::vector<Rename> sglang_names = {{"model_path", "model"},
+                                          {"tp_size", "tensor_parallel_size"},
+                                          {"tp", "tensor_parallel_size"},
+                                          {"pp_size", "pipeline_parallel_size"},
+                                          {"pp", "pipeline_parallel_size"},
+                                          {"dp_size", "data_parallel_size"},
+                                          {"dp", "data_parallel_size"},
+                                          {"expert_parallel_size", "ep_size"},
+                                          {"ep", "ep_size"},
+                                          {"ep_num_redundant_experts", "num_redundant_experts"},
+                                          {"moe_a2a_backend", "all2all_backend"},
+                                          {"enable_two_batch_overlap", "enable_dbo"},
+                                          {"chunked_prefill_size", "max_num_batched_tokens"},
+                                          {"max_running_requests", "max_num_seqs"},
+                                          {"mem_fraction_static", "gpu_memory_utilization"},
+                                          {"speculative_algorithm", "speculative_config.method"},
+                                          {"speculative_algo", "speculative_config.method"},
+                                          {"speculative_draft_model_path", "speculative_config.model"},
+                                          {"speculative_draft_model", "speculative_config.model"},
+                                          {"speculative_num_steps", "speculative_config.num_speculative_tokens"},
+                                          {"disable_cuda_graph", "enforce_eager"},
+                                          {"disaggregation_mode", "kv_transfer_config.kv_role"}};
+const std::vector<Rename> vllm_names = {{"tp", "tensor_parallel_size"},
+                                        {"pp", "pipeline_parallel_size"},
+                                        {"dp", "data_parallel_size"},
+                                        {"q", "quantization"},
+                                        {"ep", "enable_expert_parallel"},
+                                        {"eplb_config.num_redundant_experts", "num_redundant_experts"},
+                                        {"speculative_model", "speculative_config.model"},
+                                        {"num_speculative_tokens", "speculative_config.num_speculative_tokens"}};
+
+// Values that are JSON become keys of their own: speculative_config '{"method": "mtp"}'.
+Result<void> expand_objects(const Source& source, Configuration& read) {
+  std::vector<Entry> entries;
+  for (Entry& entry : read.entries) {
+    if (!entry.value.starts_with('{') || entry.unread) {
+      entries.push_back(std::move(entry));
+      continue;
+    }
+    const auto inside = read_yaml({entry.value, source.path, {}});
+    if (!inside)
+      return wrong_input_at(source.path, entry.line, entry.written, "is no JSON object", inside.error().message);
+    for (Entry one : inside->entries) {
+      one.line = entry.line;
+      one.written = fmt::format("{}.{}", entry.written, one.written);
+      one.key = with_renames(fmt::format("{}.{}", entry.key, one.key), source.renames);
+      entries.push_back(std::move(one));
+    }
+  }
+  read.entries = std::move(entries);
+  return {};
+}
+
+Result<Configuration> read_command(const Source& source, std::span<const std::string_view> launchers) {
+  Configuration read{source.path, {}};
+  if (source.path.ends_with(".yaml") || source.path.ends_with(".yml")) {
+    read = TRY(read_yaml(source));
+    for (Entry& entry : read.entries) {
+      std::ranges::replace(entry.key, '-', '_');
+      entry.key = with_renames(entry.key, source.renames);
+    }
+    return read;
+  }
+  Launch launch = TRY(read_launch(source, launchers));
+  megatron::Command& words = launch.words;
+  for (std::size_t i = launch.first; i < words.size(); ++i) {
+    std::string& text = words[i].text;
+    if (text.size() > 1 && text[0] == '-' && text[1] >= 'a' && text[1] <= 'z') text.insert(0, "-");
+  }
+  if (launch.first < words.size() && !words[launch.first].text.starts_with('-')) {
+    const megatron::Word& model = words[launch.first];
+    read.entries.push_back({"model", "model", model.text, {}, model.line, false, model.unknown});
+  }
+  for (Entry& entry : options_of(words, launch.first, source.renames)) read.entries.push_back(std::move(entry));
+  if (const auto backend = launch.variables.find("VLLM_ALL2ALL_BACKEND");
+      backend != launch.variables.end() && read.find("all2all_backend") == nullptr)
+    read.entries.push_back({"all2all_backend", backend->first, backend->second, {}, 0});
+  TRY(expand_objects(source, read));
+  return read;
+}
+
+Result<Configuration> read_vllm(const Source& source) {
+  constexpr std::string_view launchers[] = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm/vllm-openai:"};
+  return read_command(source, launchers);
+}
+
+Result<Configuration> read_sglang(const Source& source) {
+  constexpr std::string_view launchers[] = {"sglang.launch_server", "sglang serve"};
+  return read_command(source, launchers);
+}
+
+// The format of checkpoints of a type that are published in one alone, by their cards; "": they are not.
+std::string_view published_format(std::string_view type) {
+  constexpr std::string_view in_fp8[] = {"deepseek_v3", "deepseek_v32", "kimi_k2", "mimo_v2_flash", "minimax_m2"};
+  if (type == "gpt_oss") return "mxfp4";
+  return std::ranges::find(in_fp8, type) != std::end(in_fp8) ? "fp8" : "";
+}
+
+// Returns the format of weights that a method of quantization, or the name of a model, has in it; "": none.
+std::string_view format_within(std::string_view name) {
+  constexpr std::string_view integers[] = {"awq", "gptq", "w4a16", "int4", "bitsandbytes", "gguf"};
+  if (contains(name, "mxfp8")) return "mxfp8";
+  if (contains(name, "fp4")) return contains(name, "mx") ? "mxfp4" : "nvfp4";
+  if (std::ranges::any_of(integers, [name](std::string_view part) { return contains(name, part); })) return "int4";
+  return contains(name, "fp8") || name == "modelopt" ? "fp8" : "";
+}
+
+void read_weights(const RuleInput& in, std::string_view published) {
+  Draft& draft = in.draft;
+  constexpr std::string_view plan_key = "inference.weights";
+  const std::string method = lower_case(draft.text("quantization").value_or(""));
+  const std::string dtype = draft.text("dtype").value_or("auto");
+  // The method of a checkpoint that states its own format leaves that to the name.
+  const bool open = method.empty() || method == "compressed-tensors" || method == "none";
+  if (open && (dtype == "half" || dtype == "float16")) return draft.set(plan_key, "fp16", "dtype");
+  if (method.empty() && dtype == "bfloat16") return draft.set(plan_key, "bf16", "dtype");
+  const std::string_view key = open ? "model" : "quantization";
+  std::string_view format = format_within(open ? lower_case(draft.text(key).value_or("")) : method);
+  if (format == "int4") {
+    draft.note(Note::Kind::assumed, key, "assumed: weights of 4 bits are stored and read as mxfp4, which has as many");
+    format = "mxfp4";
+  }
+  if (!open && format.empty())
+    return draft.fail(key, fmt::format("'{}' is not read", method), "--set inference.weights=FORMAT states it");
+  if (!open) return draft.set(plan_key, format != "fp8" || published == "fp8" ? format : "fp8_tensor", key);
+  if (format == "fp8") return draft.assume(plan_key, format, "by the model's name", "fp8_tensor");
+  if (!format.empty()) return draft.assume(plan_key, format, "by the model's name");
+  if (!published.empty()) return draft.assume(plan_key, published, "as models of its type are published");
+  draft.assume(plan_key, "bf16", "the command does not state the format of the checkpoint", "fp8");
+}
+
+void read_cache(Draft& draft) {
+  const std::string word = draft.text("kv_cache_dtype").value_or("auto");
+  const std::string_view format = contains(word, "fp8") ? "fp8" : contains(word, "fp4") ? "nvfp4" : "bf16";
+  if (format == "bf16" && word != "auto" && word != "bfloat16" && word != "bf16")
+    return draft.fail("kv_cache_dtype", fmt::format("'{}' is not read", word),
+                      "--set inference.kv_cache=FORMAT states it");
+  draft.set("inference.kv_cache", format, "kv_cache_dtype");
+}
+
+void read_dispatch(Draft& draft) {
+  const std::string word = draft.text("all2all_backend").value_or("none");
+  if (word == "none") return;
+  if (contains(word, "deepep"))
+    draft.set("inference.dispatch", "deepep-2025-06", "all2all_backend");
+  else if (contains(word, "flashinfer"))
+    draft.set("inference.dispatch", "nvlink-one-sided", "all2all_backend");
+  else if (word == "allgather_reducescatter" || word == "naive")
+    draft.set("inference.dispatch", "all-reduce", "all2all_backend");
+  else
+    draft.not_modeled("all2all_backend", "tokens are sent as inference.dispatch = \"auto\" has it");
+}
+
+void read_draft(const RuleInput& in, bool sglang) {
+  Draft& draft = in.draft;
+  constexpr std::string_view method_key = "speculative_config.method", model_key = "speculative_config.model",
+                             tokens_key = "speculative_config.num_speculative_tokens";
+  const std::string method = lower_case(draft.text(method_key).value_or(""));
+  const bool has_model = draft.text(model_key).has_value();
+  const auto tokens = draft.integer(tokens_key);
+  if (method.empty() && !has_model && !tokens) return;
+  if (draft.integer("speculative_eagle_topk").value_or(1) > 1)
+    draft.not_modeled("speculative_eagle_topk", "drafts are chains of tokens, no trees");
+  constexpr std::int64_t usual = 3;
+  if (tokens || sglang)
+    draft.set("inference.speculative_tokens", tokens.value_or(usual), tokens_key);
+  else
+    draft.fail(tokens_key, "the tokens that are speculated are not stated");
+  if (contains(method, "ngram") || contains(method, "lookahead") || contains(method, "suffix"))
+    return draft.set("inference.draft", "ngram", method_key);
+  if (contains(method, "mtp") || method == "nextn" || (sglang && method == "eagle" && !has_model))
+    return draft.set("inference.draft", "mtp", method_key);
+  if (contains(method, "eagle") || contains(method, "medusa")) return draft.set("inference.draft", "eagle", method_key);
+  if (!has_model)
+    return draft.fail(method_key, fmt::format("'{}' is not read", method), "mtp, eagle, ngram or a small model");
+  if (const auto small = named_model(in, model_key)) return draft.set("inference.draft", small->shipped, model_key);
+  draft.fail(model_key, fmt::format("no shipped model has the name '{}'", *draft.text(model_key)),
+             "--set inference.draft=CONFIG.JSON names one");
+}
+
+// Sets the degrees, and returns the groups of ranks that have requests of their own.
+std::int64_t read_degrees(const RuleInput& in, bool sglang, bool experts) {
+  Draft& draft = in.draft;
+  const std::int64_t ranks = draft.integer("tensor_parallel_size").value_or(1);
+  const std::int64_t data = draft.integer("data_parallel_size").value_or(1);
+  if (ranks < 1 || data < 1) {
+    draft.fail(ranks < 1 ? "tensor_parallel_size" : "data_parallel_size", "is below 1");
+    return 1;
+  }
+  const bool shared = sglang && draft.flag("enable_dp_attention").value_or(false);
+  const bool grouped = sglang ? shared : experts;
+  if (shared && ranks % data != 0) {
+    draft.fail("data_parallel_size", fmt::format("does not divide {} tensor ranks", ranks));
+    return 1;
+  }
+  draft.set("parallelism.tensor", shared ? ranks / data : ranks, "tensor_parallel_size");
+  if (grouped && data > 1) draft.set("inference.attention_data", data, "data_parallel_size");
+  draft.set("cluster.gpus", bounded_product({ranks, shared ? 1 : data, draft.degree("pipeline")}),
+            "the product of the degrees");
+  const std::int64_t stage = bounded_product({ranks, grouped && !shared ? data : 1});
+  if (sglang) {
+    const bool dispatches = contains(draft.text("all2all_backend").value_or(""), "deepep");
+    const std::int64_t degree = dispatches ? stage : draft.integer("ep_size").value_or(1);
+    if (experts && degree > 1) draft.set("parallelism.expert", degree, dispatches ? "all2all_backend" : "ep_size");
+  } else if (experts && draft.flag("enable_expert_parallel").value_or(false)) {
+    draft.set("parallelism.expert", stage, "enable_expert_parallel");
+  }
+  return sglang ? 1 : data;
+}
+
+void read_engine_command(const RuleInput& in, bool sglang) {
+  Draft& draft = in.draft;
+  read_named_model(in, "model");
+  const auto architecture = in.architecture();
+  const std::int64_t groups = read_degrees(in, sglang, architecture && architecture->experts.routed_experts > 0);
+  read_weights(in, architecture ? published_format(architecture->model_type) : "");
+  read_cache(draft);
+  read_dispatch(draft);
+  read_draft(in, sglang);
+  if (sglang)
+    draft.set("inference.engine", "sglang", "of SGLang");
+  else if (const auto ahead = draft.flag("async_scheduling"); ahead && !*ahead)
+    draft.set("inference.engine", "vllm-2025", "async_scheduling");
+  else
+    draft.assume("inference.engine", "vllm", "a release from 0.14 on", toml_string("vllm-2025"));
+  constexpr std::string_view chunk = "max_num_batched_tokens", most = "max_num_seqs";
+  if (const auto tokens = draft.integer(chunk); tokens && *tokens > 0)
+    draft.set("inference.chunked_prefill_tokens", *tokens, chunk);
+  else if (tokens)
+    draft.not_modeled(chunk, "prompts are computed in chunks");
+  for (const char* key : {"inference.input_tokens", "inference.output_tokens"})
+    draft.assume(key, std::int64_t{1024}, "the command does not state its requests, --set does");
+  if (const auto requests = draft.integer(most); requests && *requests > 0)
+    draft.assume("inference.concurrency", bounded_product({*requests, groups}),
+                 "as many as the engine runs, --set states those in flight");
+  else
+    draft.assume("inference.concurrency", std::int64_t{0}, "as many as fit, --set states those in flight");
+}
+
+}  // namespace
+
+ConfigurationFormat vllm() {
+  return {"vllm", "vLLM", &read_vllm, vllm_names, table_of(engine_rows), [](const RuleInput& in) {
+            read_engine_command(in, false);
+          }};
+}
+
+ConfigurationFormat sglang() {
+  return {"sglang", "SGLang", &read_sglang, sglang_names, table_of(engine_rows), [](const RuleInput& in) {
+            read_engine_command(in, true);
+          }};
+}
+
+}  // namespace plumbline::model::configurations

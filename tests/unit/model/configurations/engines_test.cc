@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/architecture/load_architecture.h"
+#include "tests/support/imports.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using testing::HasSubstr;
+
+Result<ImportedConfiguration> import_served(const std::string& format, const std::string& text) {
+  const auto load = [](const std::string& name) {
+    return load_architecture(tests::shipped("examples/models/" + name + ".json"));
+  };
+  return import_configuration(tests::format_of(format), text, "serve.sh", {{}, "", "plan.json", load});
+}
+ImportedConfiguration served_by(const std::string& format, const std::string& text) {
+  return tests::read(import_served(format, text));
+}
+std::string refused_by(const std::string& format, const std::string& text) {
+  const auto result = import_served(format, text);
+  return result ? "" : to_string(result.error());
+}
+
+Plan of_vllm(const std::string& command) { return served_by("vllm", command + "\n").plan; }
+Plan of_sglang(const std::string& options) {
+  return served_by("sglang", "python3 -m sglang.launch_server " + options + "\n").plan;
+}
+
+TEST(Engines, ExpertsOfVllmLieOnAllRanksOfAStage) {
+  const Plan plan = of_vllm(
+      "MODEL=deepseek-ai/DeepSeek-V3\nvllm serve $MODEL -tp 2 -dp 8 --enable-expert-parallel --max-num-seqs 64 \\\n"
+      "  --speculative-config '{\"method\": \"mtp\", \"num_speculative_tokens\": 1}' --kv-cache-dtype fp8_e4m3 \\\n"
+      "  --max-num-batched-tokens=4096 --all2all-backend deepep_low_latency --gpu-memory-utilization 0.85");
+  EXPECT_EQ(plan.model.config, "deepseek-v3");
+  EXPECT_EQ(plan.cluster.gpus, 16);
+  EXPECT_EQ(plan.parallelism.tensor, 2);
+  EXPECT_EQ(plan.parallelism.expert, 16);
+  EXPECT_EQ(plan.inference.attention_data, 8);
+  EXPECT_EQ(plan.inference.concurrency, 512);  // 64 of each group
+  EXPECT_EQ(plan.inference.speculative_tokens, 1);
+  EXPECT_EQ(plan.inference.draft, "mtp");
+  EXPECT_EQ(plan.inference.kv_cache, "fp8");
+  EXPECT_EQ(plan.inference.weights, Precision::fp8);
+  EXPECT_EQ(plan.inference.chunked_prefill_tokens, 4096);
+  EXPECT_EQ(plan.inference.dispatch, "deepep-2025-06");
+  EXPECT_EQ(plan.inference.memory_share, 0.85);
+  EXPECT_EQ(plan.inference.engine, "vllm");
+}
+
+// A dense model has no experts between its groups: they are replicas.
+TEST(Engines, GroupsOfDenseModelsAreReplicas) {
+  const Plan vllm = of_vllm("vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --data-parallel-size 4");
+  EXPECT_EQ(vllm.cluster.gpus, 8);
+  EXPECT_EQ(vllm.inference.attention_data, 1);
+  const Plan sglang = of_sglang("--model-path Qwen/Qwen3-8B --tp 2 --dp-size 4 --disable-radix-cache");
+  EXPECT_EQ(sglang.cluster.gpus, 8);
+  EXPECT_EQ(sglang.parallelism.tensor, 2);
+}
+
+// Tensor ranks of SGLang are all ranks of a stage, which data-parallel attention divides.
+TEST(Engines, GroupsOfSglangDivideItsTensorRanks) {
+  const Plan plan = of_sglang(
+      "--model deepseek-ai/DeepSeek-R1 --tp 16 --dp 8 --enable-dp-attention --moe-a2a-backend deepep "
+      "--speculative-algorithm EAGLE --max-running-requests 256 --enable-two-batch-overlap");
+  EXPECT_EQ(plan.model.config, "deepseek-v3");
+  EXPECT_EQ(plan.cluster.gpus, 16);
+  EXPECT_EQ(plan.parallelism.tensor, 2);
+  EXPECT_EQ(plan.parallelism.expert, 16);
+  EXPECT_EQ(plan.inference.attention_data, 8);
+  EXPECT_EQ(plan.inference.concurrency, 256);
+  EXPECT_EQ(plan.inference.draft, "mtp");
+  EXPECT_EQ(plan.inference.speculative_tokens, 3);
+  EXPECT_TRUE(plan.inference.two_micro_batches);
+  EXPECT_THAT(
+      refused_by("sglang", "sglang serve --model-path Qwen/Qwen3-30B-A3B --tp 4 --dp 3 --enable-dp-attention\n"),
+      HasSubstr("does not divide 4 tensor ranks"));
+}
+
+TEST(Engines, WeightsAreOfTheMethodTheNameOrTheType) {
+  const auto weights = [](const std::string& options) { return of_vllm("vllm serve " + options).inference.weights; };
+  EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct"), Precision::bf16);
+  EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct --quantization fp8"), Precision::fp8_tensor);
+  EXPECT_EQ(weights("deepseek-ai/DeepSeek-V3 -q fp8"), Precision::fp8);
+  EXPECT_EQ(weights("Qwen/Qwen3-32B-FP8"), Precision::fp8);
+  EXPECT_EQ(weights("Qwen/Qwen3-32B-AWQ"), Precision::mxfp4);
+  EXPECT_EQ(weights("Qwen/Qwen3-32B --quantization modelopt_fp4"), Precision::nvfp4);
+  EXPECT_EQ(weights("Qwen/Qwen3-32B --dtype half"), Precision::fp16);
+  EXPECT_EQ(weights("openai/gpt-oss-120b"), Precision::mxfp4);
+  EXPECT_THAT(refused_by("vllm", "vllm serve Qwen/Qwen3-32B --quantization quark\n"), HasSubstr("'quark' is not read"));
+}
+
+TEST(Engines, CommandsInImagesAndFiles) {
+  const Plan plan = of_vllm(
+      "export VLLM_ALL2ALL_BACKEND=allgather_reducescatter\n"
+      "docker run --gpus all vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-30B-A3B -tp 2 --no-async-scheduling");
+  EXPECT_EQ(plan.parallelism.tensor, 2);
+  EXPECT_EQ(plan.inference.engine, "vllm-2025");
+  EXPECT_EQ(plan.inference.dispatch, "all-reduce");
+  EXPECT_THAT(refused_by("vllm", "python -m sglang.launch_server --model-path Qwen/Qwen3-8B\n"),
+              HasSubstr("vllm serve"));
+}
+
+TEST(Engines, DraftsAreModulesHeadsTextsOrModels) {
+  const auto draft = [](const std::string& config) {
+    return of_vllm("vllm serve Qwen/Qwen3-32B --speculative-config '" + config + "'").inference.draft;
+  };
+  EXPECT_EQ(draft(R"({"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3})"), "eagle");
+  EXPECT_EQ(draft(R"({"method": "ngram", "num_speculative_tokens": 4})"), "ngram");
+  EXPECT_EQ(draft(R"({"method": "draft_model", "model": "Qwen/Qwen3-8B", "num_speculative_tokens": 2})"), "qwen3-8b");
+  EXPECT_THAT(refused_by("vllm", "vllm serve Qwen/Qwen3-8B --speculative-config '{\"method\": \"mtp\"}'\n"),
+              HasSubstr("the tokens that are speculated are not stated"));
+  EXPECT_THAT(refused_by("vllm", "vllm serve Qwen/Qwen3-8B --speculative-config '{\"method\": '\n"),
+              HasSubstr("is no JSON object"));
+}
+
+TEST(Engines, WhatIsNotPricedIsSaid) {
+  const auto read = served_by("vllm", "vllm serve Qwen/Qwen3-8B --enforce-eager --enable-lora --foo 1 --port 80\n");
+  std::string notes;
+  for (const Note& note : read.notes) notes += note.text + "\n";
+  EXPECT_THAT(notes, HasSubstr("steps of decoding replay CUDA graphs"));
+  EXPECT_THAT(notes, HasSubstr("no adapter is computed"));
+  EXPECT_THAT(notes, HasSubstr("--foo: unknown"));
+  EXPECT_EQ(read.no_cost, 1);
+}
+
+}  // namespace
+}  // namespace plumbline::model::configurations
