@@ -55,6 +55,7 @@ constexpr Marker markers[] = {
      "plumbline import nemo-rl {0} -o plan.toml"},
     {"", "train_ppo_ray", "--", "a launch script of OpenRLHF", "plumbline import openrlhf {0} -o plan.toml"},
     {"", "vllm serve", "", "a command of vLLM", "plumbline import vllm {0} -o deployment.toml"},
+    {"", "trtllm-serve", "--", "a command of TensorRT-LLM", "plumbline import tensorrt-llm {0} -o deployment.toml"},
     {"", "sglang.launch_server", "--", "a command of SGLang", "plumbline import sglang {0} -o deployment.toml"},
     {"", "openrlhf.cli.", "--", "a launch script of OpenRLHF", kPlanByHand},
     {"", "batch_accumulation_per_replica:", "parallelism:", "a configuration of nanotron",

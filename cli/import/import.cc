@@ -151,6 +151,8 @@ constexpr Format<ImportArguments> import_formats[] = {
      &import_configuration},
     {"sglang", "a command that serves a model by SGLang's launch_server, .sh, or its --config, .yaml, to such a plan",
      &import_configuration},
+    {"tensorrt-llm", "a script that runs trtllm-serve, .sh, or its --extra_llm_api_options, .yaml, to such a plan",
+     &import_configuration},
     {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
     {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
@@ -191,8 +193,8 @@ std::string import_footer() {
 // Refuses an option that only other formats read.
 model::Result<void> refuse_foreign_option(const std::string& format, const ImportArguments& given) {
   const bool trace = format == "kineto", script = format == "megatron", tables = format == "components";
-  constexpr std::string_view launched[] = {"megatron", "primus",        "verl", "openrlhf",
-                                           "ms-swift", "llama-factory", "vllm", "sglang"};
+  constexpr std::string_view launched[] = {"megatron",      "primus", "verl",   "openrlhf",    "ms-swift",
+                                           "llama-factory", "vllm",   "sglang", "tensorrt-llm"};
   const bool plan = !trace && !tables && format != "nccl-tests" && format != "nccl-topology";
   const struct {
     bool is_foreign;

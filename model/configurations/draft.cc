@@ -507,7 +507,7 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
 const std::vector<ConfigurationFormat>& configuration_formats() {
   static const std::vector<ConfigurationFormat> formats = {
       torchtitan(), deepspeed(), accelerate(), nemo(),    llama_factory(), axolotl(), ms_swift(), primus(),
-      automodel(),  nanotron(),  verl(),       nemo_rl(), openrlhf(),      vllm(),    sglang()};
+      automodel(),  nanotron(),  verl(),       nemo_rl(), openrlhf(),      vllm(),    sglang(),   tensorrt_llm()};
   return formats;
 }
 

@@ -46,6 +46,24 @@ const std::vector<Rename> vllm_names = {{"tp", "tensor_parallel_size"},
                                         {"speculative_model", "speculative_config.model"},
                                         {"num_speculative_tokens", "speculative_config.num_speculative_tokens"}};
 
+const std::vector<Rename> tensorrt_names = {
+    {"tp_size", "tensor_parallel_size"},
+    {"pp_size", "pipeline_parallel_size"},
+    {"moe_expert_parallel_size", "ep_size"},
+    {"max_batch_size", "max_num_seqs"},
+    {"max_num_tokens", "max_num_batched_tokens"},
+    {"kv_cache_free_gpu_memory_fraction", "gpu_memory_utilization"},
+    {"free_gpu_memory_fraction", "gpu_memory_utilization"},
+    {"kv_cache_config.free_gpu_memory_fraction", "gpu_memory_utilization"},
+    {"kv_cache_config.dtype", "kv_cache_dtype"},
+    {"enable_attention_dp", "enable_dp_attention"},
+    {"disable_overlap_scheduler", "disable_overlap_schedule"},
+    {"speculative_config.decoding_type", "speculative_config.method"},
+    {"speculative_config.num_nextn_predict_layers", "speculative_config.num_speculative_tokens"},
+    {"speculative_config.max_draft_len", "speculative_config.num_speculative_tokens"},
+    {"speculative_config.speculative_model_dir", "speculative_config.model"},
+    {"speculative_config.speculative_model", "speculative_config.model"}};
+
 // Values that are JSON become keys of their own: speculative_config '{"method": "mtp"}'.
 Result<void> expand_objects(const Source& source, Configuration& read) {
   std::vector<Entry> entries;
@@ -68,17 +86,56 @@ Result<void> expand_objects(const Source& source, Configuration& read) {
   return {};
 }
 
-Result<Configuration> read_command(const Source& source, std::span<const std::string_view> launchers) {
+void rename(std::vector<Entry>& entries, const std::vector<Rename>& renames) {
+  for (Entry& entry : entries) {
+    std::ranges::replace(entry.key, '-', '_');
+    entry.key = with_renames(entry.key, renames);
+  }
+}
+
+// Returns the entries of the first here-document of a script that is a table of YAML, with the script's variables.
+std::vector<Entry> entries_of_document(const Source& source, const megatron::Definitions& variables) {
+  const std::vector<std::string_view> lines = lines_of(source.text);
+  for (std::size_t first = 0; first < lines.size(); ++first) {
+    const std::size_t at = lines[first].find("<<");
+    std::string mark(at == std::string_view::npos ? "" : lines[first].substr(at + 2));
+    std::erase_if(mark, [](char one) { return one == '\'' || one == '"' || one == '-'; });
+    mark = std::string(trimmed(mark));
+    mark = mark.substr(0, mark.find_first_of(" \t>|;"));
+    const auto end = std::find(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), mark);
+    if (mark.empty() || end == lines.end()) continue;
+    std::string body =
+        fmt::format("{}\n", fmt::join(lines.begin() + static_cast<std::ptrdiff_t>(first) + 1, end, "\n"));
+    for (auto variable = variables.rbegin(); variable != variables.rend(); ++variable)  // longer names first
+      for (const std::string& written : {fmt::format("${{{}}}", variable->first), fmt::format("${}", variable->first)})
+        for (std::size_t place = body.find(written); place != std::string::npos; place = body.find(written))
+          body.replace(place, written.size(), contains(variable->second, written) ? "" : variable->second);
+    const std::vector<Rename> none;
+    auto read = read_yaml({body, source.path, none});
+    if (!read) continue;
+    for (Entry& entry : read->entries) {
+      entry.line += static_cast<int>(first) + 1;
+      entry.unread = contains(entry.value, "$");
+    }
+    return std::move(read->entries);
+  }
+  return {};
+}
+
+struct EngineCommand {
+  std::span<const std::string_view> launchers;
+  std::string_view file;   // option that names a file of further ones
+  bool file_wins = false;  // over the command
+};
+
+Result<Configuration> read_command(const Source& source, const EngineCommand& of) {
   Configuration read{source.path, {}};
   if (source.path.ends_with(".yaml") || source.path.ends_with(".yml")) {
     read = TRY(read_yaml(source));
-    for (Entry& entry : read.entries) {
-      std::ranges::replace(entry.key, '-', '_');
-      entry.key = with_renames(entry.key, source.renames);
-    }
+    rename(read.entries, source.renames);
     return read;
   }
-  Launch launch = TRY(read_launch(source, launchers));
+  Launch launch = TRY(read_launch(source, of.launchers));
   megatron::Command& words = launch.words;
   for (std::size_t i = launch.first; i < words.size(); ++i) {
     std::string& text = words[i].text;
@@ -92,18 +149,30 @@ Result<Configuration> read_command(const Source& source, std::span<const std::st
   if (const auto backend = launch.variables.find("VLLM_ALL2ALL_BACKEND");
       backend != launch.variables.end() && read.find("all2all_backend") == nullptr)
     read.entries.push_back({"all2all_backend", backend->first, backend->second, {}, 0});
+  if (read.find(of.file) != nullptr) {
+    auto entries = TRY(entries_of_named_file(source.path, of.file, read));
+    if (!entries) entries = entries_of_document(source, launch.variables);
+    rename(*entries, source.renames);
+    if (!entries->empty()) std::erase_if(read.entries, [&](const Entry& entry) { return entry.key == of.file; });
+    read.entries.insert(of.file_wins ? read.entries.end() : read.entries.begin(), entries->begin(), entries->end());
+  }
   TRY(expand_objects(source, read));
   return read;
 }
 
 Result<Configuration> read_vllm(const Source& source) {
   constexpr std::string_view launchers[] = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm/vllm-openai:"};
-  return read_command(source, launchers);
+  return read_command(source, {launchers, "config"});
 }
 
 Result<Configuration> read_sglang(const Source& source) {
   constexpr std::string_view launchers[] = {"sglang.launch_server", "sglang serve"};
-  return read_command(source, launchers);
+  return read_command(source, {launchers, "config"});
+}
+
+Result<Configuration> read_tensorrt_llm(const Source& source) {
+  constexpr std::string_view launchers[] = {"trtllm-serve", "trtllm-serve serve"};
+  return read_command(source, {launchers, "extra_llm_api_options", true});
 }
 
 // The format of checkpoints of a type that are published in one alone, by their cards; "": they are not.
@@ -168,7 +237,9 @@ void read_dispatch(Draft& draft) {
     draft.not_modeled("all2all_backend", "tokens are sent as inference.dispatch = \"auto\" has it");
 }
 
-void read_draft(const RuleInput& in, bool sglang) {
+enum class EngineKind { vllm, sglang, tensorrt_llm };
+
+void read_draft(const RuleInput& in, EngineKind engine) {
   Draft& draft = in.draft;
   constexpr std::string_view method_key = "speculative_config.method", model_key = "speculative_config.model",
                              tokens_key = "speculative_config.num_speculative_tokens";
@@ -179,13 +250,14 @@ void read_draft(const RuleInput& in, bool sglang) {
   if (draft.integer("speculative_eagle_topk").value_or(1) > 1)
     draft.not_modeled("speculative_eagle_topk", "drafts are chains of tokens, no trees");
   constexpr std::int64_t usual = 3;
-  if (tokens || sglang)
+  const bool chooses = engine == EngineKind::sglang;
+  if (tokens || chooses)
     draft.set("inference.speculative_tokens", tokens.value_or(usual), tokens_key);
   else
     draft.fail(tokens_key, "the tokens that are speculated are not stated");
   if (contains(method, "ngram") || contains(method, "lookahead") || contains(method, "suffix"))
     return draft.set("inference.draft", "ngram", method_key);
-  if (contains(method, "mtp") || method == "nextn" || (sglang && method == "eagle" && !has_model))
+  if (contains(method, "mtp") || method == "nextn" || (chooses && method == "eagle" && !has_model))
     return draft.set("inference.draft", "mtp", method_key);
   if (contains(method, "eagle") || contains(method, "medusa")) return draft.set("inference.draft", "eagle", method_key);
   if (!has_model)
@@ -195,47 +267,50 @@ void read_draft(const RuleInput& in, bool sglang) {
              "--set inference.draft=CONFIG.JSON names one");
 }
 
-// Sets the degrees, and returns the groups of ranks that have requests of their own.
-std::int64_t read_degrees(const RuleInput& in, bool sglang, bool experts) {
+// Sets the degrees, and returns the groups of ranks that each run as many requests as an engine states.
+std::int64_t read_degrees(const RuleInput& in, EngineKind engine, bool experts) {
   Draft& draft = in.draft;
-  const std::int64_t ranks = draft.integer("tensor_parallel_size").value_or(1);
-  const std::int64_t data = draft.integer("data_parallel_size").value_or(1);
-  if (ranks < 1 || data < 1) {
-    draft.fail(ranks < 1 ? "tensor_parallel_size" : "data_parallel_size", "is below 1");
+  const std::string_view data_key = "data_parallel_size", tensor_key = "tensor_parallel_size";
+  const std::int64_t ranks = draft.integer(tensor_key).value_or(1);
+  // Attention of SGLang and TensorRT-LLM divides its tensor ranks into groups, of TensorRT-LLM into single ranks.
+  const bool divides = engine != EngineKind::vllm && draft.flag("enable_dp_attention").value_or(false);
+  const bool single = engine == EngineKind::tensorrt_llm && divides;
+  const std::int64_t data = single ? ranks : draft.integer(data_key).value_or(1);
+  if (ranks < 1 || data < 1 || (divides && ranks % data != 0)) {
+    draft.fail(ranks < 1 ? tensor_key : data_key,
+               data < 1 || ranks < 1 ? "is below 1" : fmt::format("does not divide {} tensor ranks", ranks));
     return 1;
   }
-  const bool shared = sglang && draft.flag("enable_dp_attention").value_or(false);
-  const bool grouped = sglang ? shared : experts;
-  if (shared && ranks % data != 0) {
-    draft.fail("data_parallel_size", fmt::format("does not divide {} tensor ranks", ranks));
-    return 1;
-  }
-  draft.set("parallelism.tensor", shared ? ranks / data : ranks, "tensor_parallel_size");
-  if (grouped && data > 1) draft.set("inference.attention_data", data, "data_parallel_size");
-  draft.set("cluster.gpus", bounded_product({ranks, shared ? 1 : data, draft.degree("pipeline")}),
+  const bool joins = engine == EngineKind::vllm && experts;  // the ranks of all groups
+  draft.set("parallelism.tensor", divides ? ranks / data : ranks, tensor_key);
+  if ((divides || joins) && data > 1)
+    draft.set("inference.attention_data", data, single ? "enable_dp_attention" : data_key);
+  draft.set("cluster.gpus", bounded_product({ranks, divides ? 1 : data, draft.degree("pipeline")}),
             "the product of the degrees");
-  const std::int64_t stage = bounded_product({ranks, grouped && !shared ? data : 1});
-  if (sglang) {
-    const bool dispatches = contains(draft.text("all2all_backend").value_or(""), "deepep");
-    const std::int64_t degree = dispatches ? stage : draft.integer("ep_size").value_or(1);
-    if (experts && degree > 1) draft.set("parallelism.expert", degree, dispatches ? "all2all_backend" : "ep_size");
-  } else if (experts && draft.flag("enable_expert_parallel").value_or(false)) {
-    draft.set("parallelism.expert", stage, "enable_expert_parallel");
-  }
-  return sglang ? 1 : data;
+  const std::int64_t stage = bounded_product({ranks, joins ? data : 1});
+  const bool dispatches =
+      engine == EngineKind::sglang && contains(draft.text("all2all_backend").value_or(""), "deepep");
+  const bool all = dispatches || (joins && draft.flag("enable_expert_parallel").value_or(false));
+  const std::int64_t expert = all ? stage : joins ? 1 : draft.integer("ep_size").value_or(1);
+  if (experts && expert > 1)
+    draft.set("parallelism.expert", expert, joins ? "enable_expert_parallel" : all ? "all2all_backend" : "ep_size");
+  return engine == EngineKind::sglang ? 1 : data;
 }
 
-void read_engine_command(const RuleInput& in, bool sglang) {
+void read_engine_command(const RuleInput& in, EngineKind engine) {
   Draft& draft = in.draft;
   read_named_model(in, "model");
   const auto architecture = in.architecture();
-  const std::int64_t groups = read_degrees(in, sglang, architecture && architecture->experts.routed_experts > 0);
+  const std::int64_t groups = read_degrees(in, engine, architecture && architecture->experts.routed_experts > 0);
   read_weights(in, architecture ? published_format(architecture->model_type) : "");
   read_cache(draft);
   read_dispatch(draft);
-  read_draft(in, sglang);
-  if (sglang)
+  read_draft(in, engine);
+  const std::string backend = draft.text("backend").value_or("pytorch");
+  if (engine == EngineKind::sglang)
     draft.set("inference.engine", "sglang", "of SGLang");
+  else if (engine == EngineKind::tensorrt_llm)
+    draft.set("inference.engine", backend.starts_with("t") ? "tensorrt-llm-compiled" : "tensorrt-llm", "backend");
   else if (const auto ahead = draft.flag("async_scheduling"); ahead && !*ahead)
     draft.set("inference.engine", "vllm-2025", "async_scheduling");
   else
@@ -258,14 +333,20 @@ void read_engine_command(const RuleInput& in, bool sglang) {
 
 ConfigurationFormat vllm() {
   return {"vllm", "vLLM", &read_vllm, vllm_names, table_of(engine_rows), [](const RuleInput& in) {
-            read_engine_command(in, false);
+            read_engine_command(in, EngineKind::vllm);
           }};
 }
 
 ConfigurationFormat sglang() {
   return {"sglang", "SGLang", &read_sglang, sglang_names, table_of(engine_rows), [](const RuleInput& in) {
-            read_engine_command(in, true);
+            read_engine_command(in, EngineKind::sglang);
           }};
+}
+
+ConfigurationFormat tensorrt_llm() {
+  return {"tensorrt-llm",        "TensorRT-LLM",
+          &read_tensorrt_llm,    tensorrt_names,
+          table_of(engine_rows), [](const RuleInput& in) { read_engine_command(in, EngineKind::tensorrt_llm); }};
 }
 
 }  // namespace plumbline::model::configurations

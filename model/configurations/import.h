@@ -217,6 +217,7 @@ ConfigurationFormat nemo_rl();
 ConfigurationFormat openrlhf();
 ConfigurationFormat vllm();
 ConfigurationFormat sglang();
+ConfigurationFormat tensorrt_llm();
 
 struct ImportedConfiguration {
   Plan plan;

@@ -235,31 +235,39 @@ void spread_evenly(Draft& draft) {
   if (draft.degree("pipeline") > 1) draft.set("schedule.layers_per_stage", "even", "layers are spread evenly");
 }
 
-Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read) {
+Result<std::optional<std::vector<Entry>>> entries_of_named_file(const std::string& path, std::string_view key,
+                                                                Configuration& read) {
   namespace fs = std::filesystem;
   const Entry* named = read.find(key);
-  if (named == nullptr || !named->value.ends_with(".json")) return false;
+  constexpr std::string_view endings[] = {".json", ".yaml", ".yml"};
+  const auto ends = [&](std::string_view ending) { return named->value.ends_with(ending); };
+  if (named == nullptr || std::ranges::none_of(endings, ends)) return std::nullopt;
   const Entry stated = *named;
   std::error_code ignored;
   constexpr int folders = 4;  // that of the configuration and those above it in a repository
   fs::path folder = fs::absolute(path, ignored).parent_path();
   for (int up = 0; up < folders; ++up, folder = folder.parent_path()) {
     const fs::path file = folder / stated.value;
-    if (fs::is_regular_file(file, ignored)) {
-      const std::string text = TRY(read_text_file(file.string()));
-      const std::string name = file.lexically_normal().string();
-      const std::vector<Rename> none;
-      for (Entry& entry : TRY(read_yaml({text, name, none, "", {}})).entries) {
-        entry.key = fmt::format("deepspeed.{}", entry.key);
-        entry.line = stated.line;
-        read.entries.push_back(std::move(entry));
-      }
-      for (Entry& entry : read.entries)
-        if (entry.key == key) entry.value = name;
-      return true;
-    }
+    if (!fs::is_regular_file(file, ignored)) continue;
+    const std::string text = TRY(read_text_file(file.string()));
+    const std::string name = file.lexically_normal().string();
+    const std::vector<Rename> none;
+    std::vector<Entry> entries = TRY(read_yaml({text, name, none})).entries;
+    for (Entry& entry : entries) entry.line = stated.line;
+    for (Entry& entry : read.entries)
+      if (entry.key == key) entry.value = name;
+    return entries;
   }
-  return false;
+  return std::nullopt;
+}
+
+Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read) {
+  const auto entries = TRY(entries_of_named_file(path, key, read));
+  for (Entry entry : entries.value_or(std::vector<Entry>())) {
+    entry.key = fmt::format("deepspeed.{}", entry.key);
+    read.entries.push_back(std::move(entry));
+  }
+  return entries.has_value();
 }
 
 bool has_deepspeed_section(const Draft& draft) {

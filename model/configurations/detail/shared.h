@@ -206,8 +206,12 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
 // What begins a comment that states a key of the plan: "# plumbline: KEY = VALUE".
 inline constexpr std::string_view kPlumblineComment = "# plumbline: ";
 
-// Adds the entries of DeepSpeed's file that a key names, under "deepspeed.", where the file lies by its path from the
-// folder of the configuration or from one around it. Returns whether it does; an error where it is not read.
+// Returns the entries of the JSON or YAML file that a key names, at that key's line, where the file lies by its path
+// from the folder of the configuration or from one around it; the key then has its whole path. Nothing where it does
+// not, an error where it is not read.
+Result<std::optional<std::vector<Entry>>> entries_of_named_file(const std::string& path, std::string_view key,
+                                                                Configuration& read);
+// Adds those of DeepSpeed's file under "deepspeed."; returns whether there is one.
 Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read);
 
 // The keys of ZeRO that DeepSpeed and accelerate's own section for it have under other names.

@@ -81,6 +81,29 @@ TEST(Engines, GroupsOfSglangDivideItsTensorRanks) {
       HasSubstr("does not divide 4 tensor ranks"));
 }
 
+// TensorRT-LLM gives each tensor rank requests of its own, and reads further options that the script writes.
+TEST(Engines, OptionsThatAScriptWrites) {
+  const std::string script =
+      "TP=8\nFILE=more.yml\ncat > $FILE << 'EOF'\nenable_attention_dp: true\nkv_cache_config:\n  dtype: fp8\n"
+      "max_num_tokens: 4096\nspeculative_config:\n  decoding_type: MTP\n  num_nextn_predict_layers: $LAYERS\nEOF\n"
+      "LAYERS=2\ntrtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size $TP --ep_size ${TP} --max_num_tokens 8192 "
+      "--max_batch_size 64 --extra_llm_api_options $FILE\n";
+  const auto read = served_by("tensorrt-llm", script);
+  EXPECT_EQ(read.plan.inference.engine, "tensorrt-llm");
+  EXPECT_EQ(read.plan.inference.attention_data, 8);
+  EXPECT_EQ(read.plan.parallelism.tensor, 1);
+  EXPECT_EQ(read.plan.parallelism.expert, 8);
+  EXPECT_EQ(read.plan.inference.concurrency, 512);
+  EXPECT_EQ(read.plan.inference.chunked_prefill_tokens, 4096) << "the file's holds";
+  EXPECT_EQ(read.plan.inference.speculative_tokens, 2);
+  EXPECT_EQ(read.plan.inference.kv_cache, "fp8");
+  EXPECT_EQ(read.plan.inference.weights, Precision::nvfp4);
+  const auto without = served_by("tensorrt-llm", "trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options more.yml\n");
+  EXPECT_TRUE(std::ranges::any_of(without.notes, [](const Note& note) {
+    return contains(note.text, "the file is not next to the script, nor written by it");
+  }));
+}
+
 TEST(Engines, WeightsAreOfTheMethodTheNameOrTheType) {
   const auto weights = [](const std::string& options) { return of_vllm("vllm serve " + options).inference.weights; };
   EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct"), Precision::bf16);
