@@ -145,7 +145,7 @@ model::Result<void> refuse_unread(const std::string& path) {
   return model::wrong_input_at(path, 0, "", fmt::format("is {}", marker->what), std::string(marker->command));
 }
 
-model::Error of_its_format(model::Error error, const std::string& path, std::string_view format) {
+model::Error of_its_format(const model::Error& error, const std::string& path, std::string_view format) {
   const auto foreign =
       error.file == path ? refuse_foreign(path, fmt::format("file of 'import {}'", format)) : model::Result<void>();
   const bool other = !foreign && foreign.error().hint.find(fmt::format("import {} ", format)) == std::string::npos;

@@ -16,6 +16,6 @@ model::Result<void> refuse_foreign(const std::string& path, std::string_view wha
 model::Result<void> refuse_unread(const std::string& path);
 
 // Returns the error with which an importer refused the file or, where the file is of another format, one that names it.
-model::Error of_its_format(model::Error error, const std::string& path, std::string_view format);
+model::Error of_its_format(const model::Error& error, const std::string& path, std::string_view format);
 
 }  // namespace plumbline::cli

@@ -241,8 +241,8 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
   TRY(refuse_unread(arguments.file));
   if (!arguments.model.empty()) TRY(take_model(arguments));
   if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
-  return run_format<ImportArguments>(import_formats, format, arguments).map_error([&](model::Error error) {
-    return of_its_format(std::move(error), arguments.file, format);
+  return run_format<ImportArguments>(import_formats, format, arguments).map_error([&](const model::Error& error) {
+    return of_its_format(error, arguments.file, format);
   });
 }
 

@@ -1,6 +1,7 @@
 // Commands that start an engine which serves a model: options of vllm-project/vllm vllm/engine/arg_utils.py (also in
 // the YAML that --config names), and of sgl-project/sglang python/sglang/srt/server_args.py @001067f.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -89,6 +90,10 @@ Result<void> expand_objects(const Source& source, Configuration& read) {
 void rename(std::vector<Entry>& entries, const std::vector<Rename>& renames) {
   for (Entry& entry : entries) {
     std::ranges::replace(entry.key, '-', '_');
+    if (entry.key.starts_with("no_") && lower_case(entry.value) == "true") {
+      entry.key.erase(0, 3);
+      entry.value = "false";
+    }
     entry.key = with_renames(entry.key, renames);
   }
 }
@@ -122,6 +127,36 @@ std::vector<Entry> entries_of_document(const Source& source, const megatron::Def
   return {};
 }
 
+// Adds the options of the first benchmark of an engine in a script as "benchmark.KEY". Scripts wait for the server
+// before they run one, for as long as it takes, so that its line is read by itself.
+void add_benchmark(const Source& source, const megatron::Definitions& variables, std::vector<Entry>& entries) {
+  constexpr std::string_view programs[] = {"benchmark_serving", "bench_serving", "bench serve"};
+  const std::vector<std::string_view> lines = lines_of(source.text);
+  const auto runs = [&](std::string_view line) {
+    const auto has = [line](std::string_view one) { return contains(line, one); };
+    return contains(line, " -") && !trimmed(line).starts_with('#') && std::ranges::any_of(programs, has);
+  };
+  const auto first = std::ranges::find_if(lines, runs);
+  if (first == lines.end()) return;
+  std::string text;
+  for (auto line = first; line != lines.end(); ++line) {
+    text += std::string(*line) + "\n";
+    if (!trimmed(*line).ends_with('\\')) break;
+  }
+  const auto all = [](const megatron::Command&) { return true; };
+  const auto script = megatron::read_script(text, {source.path, "", variables, {}, all});
+  if (!script || script->commands.empty()) return;
+  const int line = static_cast<int>(first - lines.begin());
+  for (Entry& entry : options_of(script->commands.front(), 0, {})) {
+    entry.key = "benchmark." + entry.key;
+    entry.line += line;
+    entries.push_back(std::move(entry));
+  }
+  // Lengths of SGLang's lie between a share of the stated one, which is 0 by default, and that.
+  if (contains(text, "sglang.bench_serving"))
+    entries.push_back({"benchmark.of_sglang", "sglang.bench_serving", "true", {}, line + 1});
+}
+
 struct EngineCommand {
   std::span<const std::string_view> launchers;
   std::string_view file;   // option that names a file of further ones
@@ -149,6 +184,7 @@ Result<Configuration> read_command(const Source& source, const EngineCommand& of
   if (const auto backend = launch.variables.find("VLLM_ALL2ALL_BACKEND");
       backend != launch.variables.end() && read.find("all2all_backend") == nullptr)
     read.entries.push_back({"all2all_backend", backend->first, backend->second, {}, 0});
+  add_benchmark(source, launch.variables, read.entries);
   if (read.find(of.file) != nullptr) {
     auto entries = TRY(entries_of_named_file(source.path, of.file, read));
     if (!entries) entries = entries_of_document(source, launch.variables);
@@ -297,6 +333,31 @@ std::int64_t read_degrees(const RuleInput& in, EngineKind engine, bool experts) 
   return engine == EngineKind::sglang ? 1 : data;
 }
 
+// Sets the mean lengths of a benchmark's requests: sgl-project/sglang python/sglang/bench_serving.py draws them between
+// random_range_ratio of the stated length and that, vLLM's as far above it as below.
+void read_benchmark(Draft& draft) {
+  const bool below = draft.flag("benchmark.of_sglang").value_or(false);
+  const double least = draft.number("benchmark.random_range_ratio").value_or(0);
+  const auto set = [&](std::string_view plan_key, std::initializer_list<std::string_view> keys) {
+    for (const std::string_view key : keys)
+      if (const auto longest = draft.integer(key); longest && *longest > 0) {
+        const double mean = static_cast<double>(*longest) * (below ? (1 + std::clamp(least, 0.0, 1.0)) / 2 : 1);
+        draft.set(plan_key, static_cast<std::int64_t>(std::round(mean)), key);
+      }
+  };
+  set("inference.input_tokens", {"benchmark.random_input_len", "benchmark.random_input", "benchmark.input_len"});
+  set("inference.output_tokens", {"benchmark.random_output_len", "benchmark.random_output", "benchmark.output_len"});
+  if (const std::string rate = draft.text("benchmark.request_rate").value_or("inf"); rate != "inf")
+    draft.not_modeled("benchmark.request_rate", "as many requests as stated are in flight");
+  const bool fixed = draft.given("inference.input_tokens") && (below ? least >= 1 : least == 0);
+  if (!fixed || !draft.given("inference.concurrency")) return;
+  draft.assume("inference.arrivals", "waves", "lengths do not vary, so that requests end together",
+               toml_string("steady"));
+  for (const char* key : {"benchmark.num_prompts", "benchmark.num_prompt"})
+    if (const auto requests = draft.integer(key); requests && *requests > 0)
+      draft.set("inference.requests", *requests, key);
+}
+
 void read_engine_command(const RuleInput& in, EngineKind engine) {
   Draft& draft = in.draft;
   read_named_model(in, "model");
@@ -320,6 +381,7 @@ void read_engine_command(const RuleInput& in, EngineKind engine) {
     draft.set("inference.chunked_prefill_tokens", *tokens, chunk);
   else if (tokens)
     draft.not_modeled(chunk, "prompts are computed in chunks");
+  read_benchmark(draft);
   for (const char* key : {"inference.input_tokens", "inference.output_tokens"})
     draft.assume(key, std::int64_t{1024}, "the command does not state its requests, --set does");
   if (const auto requests = draft.integer(most); requests && *requests > 0)

@@ -12,7 +12,7 @@ namespace {
 
 std::string json_of(const Entry& entry) {
   const auto scalar = [](const std::string& value) {
-    const std::string lower = lower_case(value);
+    std::string lower = lower_case(value);
     if (lower == "true" || lower == "false") return lower;
     return parse_number<double>(value) ? value : toml_string(value);
   };

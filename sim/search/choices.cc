@@ -135,7 +135,7 @@ std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth)
 // has: PyTorch's FSDP shards gradients with the optimizer's states.
 Values zero_stages(const model::Plan& plan, Breadth breadth) {
   const Values& given = plan.search.zero_stage;
-  const Values stages = chosen(given, defaults(breadth).zero_stages, plan.parallelism.zero_stage);
+  Values stages = chosen(given, defaults(breadth).zero_stages, plan.parallelism.zero_stage);
   if (!given.empty()) return stages;
   Values had = defaults(Breadth::complete).zero_stages, result;
   std::erase_if(had, [&](std::int64_t stage) {

@@ -264,7 +264,7 @@ const ModelType* find_model_type(std::string_view name) {
 std::string read_model(ConfigReader& config, Architecture& model) {
   const ModelType* type = find_model_type(model.model_type);
   for (const std::string_view object : {"text_config", "llm_config"}) {
-    const std::string key = fmt::format("{}.model_type", object);
+    std::string key = fmt::format("{}.model_type", object);
     const std::string name = type == nullptr ? config.text(key, "") : "";
     if (name.empty()) continue;
     type = find_model_type(name);

@@ -104,6 +104,26 @@ TEST(Engines, OptionsThatAScriptWrites) {
   }));
 }
 
+// A benchmark in the same script states the requests.
+TEST(Engines, BenchmarksStateRequests) {
+  const std::string server = "vllm serve Qwen/Qwen3-8B > log.txt 2>&1 &\nPID=$!\n";
+  const auto of = [&](const std::string& benchmark) { return served_by("vllm", server + benchmark + "\n").plan; };
+  const std::string lengths = " --random-input-len 2048 --random-output-len 512 --max-concurrency 32 --num-prompts 320";
+  const Plan fixed = of("until curl -s localhost:8000/health; do sleep 5; done\nvllm bench serve" + lengths);
+  EXPECT_EQ(fixed.inference.input_tokens, 2048);
+  EXPECT_EQ(fixed.inference.output_tokens, 512);
+  EXPECT_EQ(fixed.inference.concurrency, 32);
+  EXPECT_EQ(fixed.inference.arrivals, "waves");
+  EXPECT_EQ(fixed.inference.requests, 320);
+  const Plan drawn = of("python benchmark_serving.py --random-range-ratio 0.8" + lengths);
+  EXPECT_EQ(drawn.inference.arrivals, "steady");
+  EXPECT_FALSE(drawn.inference.requests);
+  const Plan below = of("python3 -m sglang.bench_serving --random-range-ratio 0.5" + lengths);
+  EXPECT_EQ(below.inference.input_tokens, 1536);
+  EXPECT_EQ(below.inference.arrivals, "steady");
+  EXPECT_EQ(of("python3 -m sglang.bench_serving --random-range-ratio 1" + lengths).inference.arrivals, "waves");
+}
+
 TEST(Engines, WeightsAreOfTheMethodTheNameOrTheType) {
   const auto weights = [](const std::string& options) { return of_vllm("vllm serve " + options).inference.weights; };
   EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct"), Precision::bf16);
