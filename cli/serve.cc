@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/import/printed_files.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "cli/answers.h"
 #include "cli/data.h"
@@ -14,6 +15,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
 #include "reports/text/serving/serving_report.h"
 #include "sim/analysis/assumed.h"
 #include "sim/analysis/measured_step.h"
@@ -37,7 +39,12 @@ model::Result<int> run(const ServeArguments& arguments) {
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   std::optional<sim::MeasuredValue> measured;
-  if (arguments.measured) measured = TRY(sim::parse_measured_deployment(*arguments.measured));
+  if (arguments.measured && model::is_file(*arguments.measured)) {
+    const auto text = TRY(model::read_text_file(*arguments.measured));
+    measured = TRY(calibrate::parse_serving_benchmark(text, *arguments.measured, inputs.plan));
+  } else if (arguments.measured) {
+    measured = TRY(sim::parse_measured_deployment(*arguments.measured));
+  }
   Interrupt interrupt(Interrupt::Kept::nothing);
   const auto predicted = [&] {
     WatchedBar bar("draws", interrupt);
@@ -97,8 +104,8 @@ void add_serve(CLI::App& root, int& exit_code) {
       ->capture_default_str()
       ->excludes(alone);
   verb->add_option("--measured", arguments->measured,
-                   "A measured time per output token (35ms) or rate of output tokens (9000tok/s, 560tok/s/GPU), to "
-                   "hold against the interval")
+                   "A measured time per output token (35ms) or rate of output tokens (9000tok/s, 560tok/s/GPU), or a "
+                   "file of what vllm bench serve or sglang.bench_serving found, to hold against the interval")
       ->excludes(alone);
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(sim::fewest_draws, sim::most_draws))

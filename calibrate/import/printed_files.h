@@ -1,4 +1,4 @@
-// Files that other programs print: nccl-tests, and the logs of training.
+// Files that other programs print: nccl-tests, the logs of training, and benchmarks of servers.
 #pragma once
 
 #include <functional>
@@ -46,5 +46,11 @@ bool is_training_log(std::string_view text);
 // number of GPUs than the plan's, with both numbers.
 model::Result<sim::Measurement> parse_training_log(std::string_view text, const std::string& path,
                                                    const model::Plan& plan);
+
+// Returns the mean time per output token that a benchmark of a server found, as `vllm bench serve` and SGLang's
+// bench_serving print it, or keep it in JSON. Input errors: none, or several; another mean length or number of requests
+// in flight than the plan's, with the keys to set.
+model::Result<sim::MeasuredValue> parse_serving_benchmark(std::string_view text, const std::string& path,
+                                                          const model::Plan& plan);
 
 }  // namespace plumbline::calibrate

@@ -28,6 +28,8 @@ constexpr Marker markers[] = {
     {"", "[parallelism]", "[batch]", "a plan", "plumbline simulate {0}"},
     {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
     {"<", "<system", "<cpu", "a topology dump of NCCL", "plumbline import nccl-topology {0} -o cluster.toml"},
+    {"", "Mean TPOT (ms)", "", "the result of a serving benchmark", "plumbline serve PLAN --measured {0}"},
+    {"{", "\"mean_tpot_ms\"", "", "the result of a serving benchmark", "plumbline serve PLAN --measured {0}"},
     {"", "algbw", "busbw", "output of nccl-tests", "plumbline import nccl-tests {0} -o measurements.csv"},
     {"{", "\"zero_optimization\"", "", "a configuration of DeepSpeed",
      "plumbline import deepspeed {0} --gpus N --model NAME -o plan.toml"},

@@ -194,5 +194,40 @@ TEST(TrainingLog, WithoutAStepTheFormatsAreNamed) {
             "DeepSpeed, with what it prints of each step)");
 }
 
+// 32 requests in flight, of 1,000 and 200 tokens.
+model::Result<sim::MeasuredValue> read_benchmark(const std::string& text, std::int64_t concurrency = 32) {
+  model::Plan plan;
+  plan.inference.input_tokens = 1000;
+  plan.inference.output_tokens = 200;
+  plan.inference.concurrency = concurrency;
+  return parse_serving_benchmark(text, "bench.json", plan);
+}
+
+TEST(ServingBenchmark, PrintedOrKept) {
+  const std::string printed =
+      "Max request concurrency:                 32\nSuccessful requests:                     64\n"
+      "Total input tokens:                      64000\nTotal generated tokens:                  12800\n"
+      "Total generated tokens (retokenized):    12791\nMean TPOT (ms):                          23.50\n";
+  const auto read = read_benchmark(printed);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->quantity, MeasuredQuantity::seconds);
+  EXPECT_DOUBLE_EQ(read->value, 0.0235);
+  const std::string kept = R"({"max_concurrency": 32, "completed": 64, "total_input_tokens": 64000,
+                               "total_output_tokens": 12800, "mean_ttft_ms": 100.0, "mean_tpot_ms": 23.5})";
+  EXPECT_DOUBLE_EQ(read_benchmark(kept)->value, 0.0235);
+}
+
+TEST(ServingBenchmark, OtherLoadsAreRefused) {
+  const std::string kept = R"({"max_concurrency": 32, "completed": 64, "total_input_tokens": 128000,
+                               "total_output_tokens": 12800, "mean_tpot_ms": 23.5})";
+  const model::Error other = read_benchmark(kept, 0).error();
+  EXPECT_EQ(other.message,
+            "measured another load than the plan's: 2000 for inference.input_tokens = 1000, 32 for "
+            "inference.concurrency = 0");
+  EXPECT_EQ(other.hint, "--set inference.input_tokens=2000 --set inference.concurrency=32");
+  EXPECT_EQ(read_benchmark(kept + kept).error().message, "holds several results");
+  EXPECT_EQ(read_benchmark("tokens: 3").error().message, "states no mean time per output token");
+}
+
 }  // namespace
 }  // namespace plumbline::calibrate
