@@ -376,8 +376,10 @@ void read_engine_command(const RuleInput& in, EngineKind engine) {
     draft.set("inference.engine", "vllm-2025", "async_scheduling");
   else
     draft.assume("inference.engine", "vllm", "a release from 0.14 on", toml_string("vllm-2025"));
-  constexpr std::string_view chunk = "max_num_batched_tokens", most = "max_num_seqs";
-  if (const auto tokens = draft.integer(chunk); tokens && *tokens > 0)
+  constexpr std::string_view chunk = "max_num_batched_tokens", most = "max_num_seqs", chunks = "enable_chunked_prefill";
+  if (!draft.flag(chunks).value_or(true))
+    draft.set("inference.chunked_prefill_tokens", std::int64_t{0}, chunks);
+  else if (const auto tokens = draft.integer(chunk); tokens && *tokens > 0)
     draft.set("inference.chunked_prefill_tokens", *tokens, chunk);
   else if (tokens)
     draft.not_modeled(chunk, "prompts are computed in chunks");

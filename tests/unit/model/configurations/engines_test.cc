@@ -161,6 +161,19 @@ TEST(Engines, DraftsAreModulesHeadsTextsOrModels) {
               HasSubstr("is no JSON object"));
 }
 
+// Nothing that changes a cost is lost: an option that is not priced has its note.
+TEST(Engines, OptionsWithoutAKeyAreNoted) {
+  int noted = 0;
+  for (const KeyRow& row : tests::format_of("vllm").keys) {
+    if (row.meaning != Meaning::not_modeled || row.name.ends_with(".*")) continue;
+    const auto read = served_by("vllm", "vllm serve Qwen/Qwen3-8B --" + std::string(row.name) + " 1\n");
+    EXPECT_TRUE(std::ranges::any_of(read.notes, [&](const Note& note) { return contains(note.text, row.note); }))
+        << row.name;
+    ++noted;
+  }
+  EXPECT_GT(noted, 30);
+}
+
 TEST(Engines, WhatIsNotPricedIsSaid) {
   const auto read = served_by("vllm", "vllm serve Qwen/Qwen3-8B --enforce-eager --enable-lora --foo 1 --port 80\n");
   std::string notes;
