@@ -1,6 +1,7 @@
 // Commands that start an engine which serves a model: options of vllm-project/vllm vllm/engine/arg_utils.py (also in
 // the YAML that --config names), and of sgl-project/sglang python/sglang/srt/server_args.py @001067f.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -98,23 +99,45 @@ void rename(std::vector<Entry>& entries, const std::vector<Rename>& renames) {
   }
 }
 
+// Returns the text with the values of variables in place of $NAME and ${NAME}, up to a length.
+std::string with_variables(std::string_view text, const megatron::Definitions& variables) {
+  constexpr std::size_t longest = 1 << 20;
+  std::string out;
+  for (std::size_t at = 0; at < text.size() && out.size() < longest;) {
+    const bool braced = text.substr(at).starts_with("${");
+    const std::size_t begin = at + (braced ? 2 : 1);
+    std::size_t end = begin;
+    while (text[at] == '$' && end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+      ++end;
+    const bool whole = end > begin && (!braced || (end < text.size() && text[end] == '}'));
+    const auto found = whole ? variables.find(text.substr(begin, end - begin)) : variables.end();
+    if (found == variables.end()) {
+      out += text[at++];
+    } else {
+      out += found->second;
+      at = end + (braced ? 1 : 0);
+    }
+  }
+  return out;
+}
+
 // Returns the entries of the first here-document of a script that is a table of YAML, with the script's variables.
 std::vector<Entry> entries_of_document(const Source& source, const megatron::Definitions& variables) {
+  constexpr int most_documents = 100;
   const std::vector<std::string_view> lines = lines_of(source.text);
-  for (std::size_t first = 0; first < lines.size(); ++first) {
+  int documents = 0;
+  for (std::size_t first = 0; first < lines.size() && documents < most_documents; ++first) {
     const std::size_t at = lines[first].find("<<");
+    documents += at == std::string_view::npos ? 0 : 1;
     std::string mark(at == std::string_view::npos ? "" : lines[first].substr(at + 2));
     std::erase_if(mark, [](char one) { return one == '\'' || one == '"' || one == '-'; });
     mark = std::string(trimmed(mark));
     mark = mark.substr(0, mark.find_first_of(" \t>|;"));
     const auto end = std::find(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), mark);
     if (mark.empty() || end == lines.end()) continue;
-    std::string body =
-        fmt::format("{}\n", fmt::join(lines.begin() + static_cast<std::ptrdiff_t>(first) + 1, end, "\n"));
-    for (auto variable = variables.rbegin(); variable != variables.rend(); ++variable)  // longer names first
-      for (const std::string& written : {fmt::format("${{{}}}", variable->first), fmt::format("${}", variable->first)})
-        for (std::size_t place = body.find(written); place != std::string::npos; place = body.find(written))
-          body.replace(place, written.size(), contains(variable->second, written) ? "" : variable->second);
+    const std::string body = with_variables(
+        fmt::format("{}\n", fmt::join(lines.begin() + static_cast<std::ptrdiff_t>(first) + 1, end, "\n")), variables);
     const std::vector<Rename> none;
     auto read = read_yaml({body, source.path, none});
     if (!read) continue;
@@ -172,18 +195,26 @@ Result<Configuration> read_command(const Source& source, const EngineCommand& of
   }
   Launch launch = TRY(read_launch(source, of.launchers));
   megatron::Command& words = launch.words;
-  for (std::size_t i = launch.first; i < words.size(); ++i) {
+  std::string backend;  // in the environment of the script, or of the command: env KEY=VALUE, docker run -e KEY=VALUE
+  constexpr std::string_view backend_key = "VLLM_ALL2ALL_BACKEND";
+  if (const auto found = launch.variables.find(backend_key); found != launch.variables.end()) backend = found->second;
+  for (std::size_t i = 0; i < words.size(); ++i) {
     std::string& text = words[i].text;
-    if (text.size() > 1 && text[0] == '-' && text[1] >= 'a' && text[1] <= 'z') text.insert(0, "-");
+    const bool is_short = text.size() > 1 && text[0] == '-' && std::isalpha(static_cast<unsigned char>(text[1])) != 0;
+    if (i >= launch.first && is_short) text.insert(0, "-");
+    if (i < launch.first && text.starts_with(fmt::format("{}=", backend_key)))
+      backend = text.substr(backend_key.size() + 1);
   }
   if (launch.first < words.size() && !words[launch.first].text.starts_with('-')) {
     const megatron::Word& model = words[launch.first];
     read.entries.push_back({"model", "model", model.text, {}, model.line, false, model.unknown});
   }
-  for (Entry& entry : options_of(words, launch.first, source.renames)) read.entries.push_back(std::move(entry));
-  if (const auto backend = launch.variables.find("VLLM_ALL2ALL_BACKEND");
-      backend != launch.variables.end() && read.find("all2all_backend") == nullptr)
-    read.entries.push_back({"all2all_backend", backend->first, backend->second, {}, 0});
+  for (Entry& entry : options_of(words, launch.first, source.renames)) {
+    if (std::exchange(entry.is_list, false)) entry.value = entry.items.front();  // no option that decides has several
+    read.entries.push_back(std::move(entry));
+  }
+  if (!backend.empty() && read.find("all2all_backend") == nullptr)
+    read.entries.push_back({"all2all_backend", std::string(backend_key), backend, {}, 0});
   add_benchmark(source, launch.variables, read.entries);
   if (read.find(of.file) != nullptr) {
     auto entries = TRY(entries_of_named_file(source.path, of.file, read));
@@ -237,7 +268,8 @@ void read_weights(const RuleInput& in, std::string_view published) {
   if (open && (dtype == "half" || dtype == "float16")) return draft.set(plan_key, "fp16", "dtype");
   if (method.empty() && dtype == "bfloat16") return draft.set(plan_key, "bf16", "dtype");
   const std::string_view key = open ? "model" : "quantization";
-  std::string_view format = format_within(open ? lower_case(draft.text(key).value_or("")) : method);
+  const std::string name = draft.text("model").value_or("");
+  std::string_view format = format_within(open ? lower_case(name) : method);
   if (format == "int4") {
     draft.note(Note::Kind::assumed, key, "assumed: weights of 4 bits are stored and read as mxfp4, which has as many");
     format = "mxfp4";
@@ -245,7 +277,14 @@ void read_weights(const RuleInput& in, std::string_view published) {
   if (!open && format.empty())
     return draft.fail(key, fmt::format("'{}' is not read", method), "--set inference.weights=FORMAT states it");
   if (!open) return draft.set(plan_key, format != "fp8" || published == "fp8" ? format : "fp8_tensor", key);
-  if (format == "fp8") return draft.assume(plan_key, format, "by the model's name", "fp8_tensor");
+  if (format == "fp8") {
+    // Checkpoints of who quantises others' models have a scale of each tensor or row, those of who trained it of
+    // blocks.
+    constexpr std::string_view publishers[] = {"nvidia/", "redhatai/", "neuralmagic/", "amd/"};
+    const bool later =
+        std::ranges::any_of(publishers, [&](std::string_view one) { return lower_case(name).starts_with(one); });
+    return draft.assume(plan_key, later ? "fp8_tensor" : "fp8", "by the model's name", later ? "fp8" : "fp8_tensor");
+  }
   if (!format.empty()) return draft.assume(plan_key, format, "by the model's name");
   if (!published.empty()) return draft.assume(plan_key, published, "as models of its type are published");
   draft.assume(plan_key, "bf16", "the command does not state the format of the checkpoint", "fp8");

@@ -130,6 +130,7 @@ TEST(Engines, WeightsAreOfTheMethodTheNameOrTheType) {
   EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct --quantization fp8"), Precision::fp8_tensor);
   EXPECT_EQ(weights("deepseek-ai/DeepSeek-V3 -q fp8"), Precision::fp8);
   EXPECT_EQ(weights("Qwen/Qwen3-32B-FP8"), Precision::fp8);
+  EXPECT_EQ(weights("nvidia/Llama-3.3-70B-Instruct-FP8"), Precision::fp8_tensor);
   EXPECT_EQ(weights("Qwen/Qwen3-32B-AWQ"), Precision::mxfp4);
   EXPECT_EQ(weights("Qwen/Qwen3-32B --quantization modelopt_fp4"), Precision::nvfp4);
   EXPECT_EQ(weights("Qwen/Qwen3-32B --dtype half"), Precision::fp16);
@@ -144,6 +145,9 @@ TEST(Engines, CommandsInImagesAndFiles) {
   EXPECT_EQ(plan.parallelism.tensor, 2);
   EXPECT_EQ(plan.inference.engine, "vllm-2025");
   EXPECT_EQ(plan.inference.dispatch, "all-reduce");
+  const Plan stray = of_vllm("env VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve Qwen/Qwen3-30B-A3B -tp 4 -O3");
+  EXPECT_EQ(stray.parallelism.tensor, 4);
+  EXPECT_EQ(stray.inference.dispatch, "deepep-2025-06");
   EXPECT_THAT(refused_by("vllm", "python -m sglang.launch_server --model-path Qwen/Qwen3-8B\n"),
               HasSubstr("vllm serve"));
 }
