@@ -49,6 +49,7 @@ const std::vector<Rename> vllm_names = {{"tp", "tensor_parallel_size"},
                                         {"num_speculative_tokens", "speculative_config.num_speculative_tokens"}};
 
 const std::vector<Rename> tensorrt_names = {
+    {"config", "extra_llm_api_options"},
     {"tp_size", "tensor_parallel_size"},
     {"pp_size", "pipeline_parallel_size"},
     {"moe_expert_parallel_size", "ep_size"},
@@ -195,6 +196,7 @@ Result<Configuration> read_command(const Source& source, const EngineCommand& of
   }
   Launch launch = TRY(read_launch(source, of.launchers));
   megatron::Command& words = launch.words;
+  if (launch.first < words.size() && words[launch.first].text == "serve") ++launch.first;  // of trtllm-serve
   std::string backend;  // in the environment of the script, or of the command: env KEY=VALUE, docker run -e KEY=VALUE
   constexpr std::string_view backend_key = "VLLM_ALL2ALL_BACKEND";
   if (const auto found = launch.variables.find(backend_key); found != launch.variables.end()) backend = found->second;
@@ -238,7 +240,7 @@ Result<Configuration> read_sglang(const Source& source) {
 }
 
 Result<Configuration> read_tensorrt_llm(const Source& source) {
-  constexpr std::string_view launchers[] = {"trtllm-serve", "trtllm-serve serve"};
+  constexpr std::string_view launchers[] = {"trtllm-serve"};
   return read_command(source, {launchers, "extra_llm_api_options", true});
 }
 

@@ -98,7 +98,7 @@ TEST(Engines, OptionsThatAScriptWrites) {
   EXPECT_EQ(read.plan.inference.speculative_tokens, 2);
   EXPECT_EQ(read.plan.inference.kv_cache, "fp8");
   EXPECT_EQ(read.plan.inference.weights, Precision::nvfp4);
-  const auto without = served_by("tensorrt-llm", "trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options more.yml\n");
+  const auto without = served_by("tensorrt-llm", "trtllm-serve serve Qwen/Qwen3-8B --config more.yml\n");
   EXPECT_TRUE(std::ranges::any_of(without.notes, [](const Note& note) {
     return contains(note.text, "the file is not next to the script, nor written by it");
   }));
