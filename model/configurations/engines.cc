@@ -316,7 +316,7 @@ void read_dispatch(Draft& draft) {
 
 enum class EngineKind { vllm, sglang, tensorrt_llm };
 
-void read_draft(const RuleInput& in, EngineKind engine) {
+void read_draft(const RuleInput& in, EngineKind engine, bool has_module) {
   Draft& draft = in.draft;
   constexpr std::string_view method_key = "speculative_config.method", model_key = "speculative_config.model",
                              tokens_key = "speculative_config.num_speculative_tokens";
@@ -334,8 +334,11 @@ void read_draft(const RuleInput& in, EngineKind engine) {
     draft.fail(tokens_key, "the tokens that are speculated are not stated");
   if (contains(method, "ngram") || contains(method, "lookahead") || contains(method, "suffix"))
     return draft.set("inference.draft", "ngram", method_key);
-  if (contains(method, "mtp") || method == "nextn" || (chooses && method == "eagle" && !has_model))
-    return draft.set("inference.draft", "mtp", method_key);
+  if (contains(method, "mtp") || method == "nextn" || (chooses && method == "eagle" && !has_model)) {
+    if (has_module) return draft.set("inference.draft", "mtp", method_key);
+    return draft.assume("inference.draft", "eagle",
+                        "the model's file has no prediction module: a head of a dense layer");
+  }
   if (contains(method, "eagle") || contains(method, "medusa")) return draft.set("inference.draft", "eagle", method_key);
   if (!has_model)
     return draft.fail(method_key, fmt::format("'{}' is not read", method), "mtp, eagle, ngram or a small model");
@@ -407,7 +410,7 @@ void read_engine_command(const RuleInput& in, EngineKind engine) {
   read_weights(in, architecture ? published_format(architecture->model_type) : "");
   read_cache(draft);
   read_dispatch(draft);
-  read_draft(in, engine);
+  read_draft(in, engine, !architecture || architecture->multi_token_prediction_layers > 0);
   const std::string backend = draft.text("backend").value_or("pytorch");
   if (engine == EngineKind::sglang)
     draft.set("inference.engine", "sglang", "of SGLang");

@@ -44,16 +44,20 @@ std::optional<FoundModel> find_named_model(
   for (const std::string_view end :
        {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16", "-fp16", "-mcore"})
     name = name.substr(0, name.find(end));
-  // Of the same dimensions.
-  constexpr std::pair<std::string_view, std::string_view> same[] = {{"deepseek-r1-distill-llama-", "llama-3-"},
-                                                                    {"deepseek-r1-distill-qwen-", "qwen2.5-"},
+  // Of the same dimensions, by whole words.
+  constexpr std::pair<std::string_view, std::string_view> same[] = {{"deepseek-r1-distill-llama", "llama-3"},
+                                                                    {"deepseek-r1-distill-qwen", "qwen2.5"},
+                                                                    {"deepseek-r1-0528-qwen3", "qwen3"},
                                                                     {"deepseek-r1", "deepseek-v3"},
                                                                     {"deepseek-v3.1", "deepseek-v3"},
-                                                                    {"llama-3.1-", "llama-3-"},
-                                                                    {"llama-3.3-", "llama-3-"},
+                                                                    {"glm-4.6", "glm-4.5"},
+                                                                    {"llama-3.1", "llama-3"},
+                                                                    {"llama-3.3", "llama-3"},
+                                                                    {"minimax-m2.1", "minimax-m2"},
                                                                     {"qwen2.5-7b", "qwen2-7b"}};
   for (const auto& [other, shipped] : same)
-    if (name.starts_with(other)) name = fmt::format("{}{}", shipped, name.substr(other.size()));
+    if (name == other || name.starts_with(fmt::format("{}-", other)))
+      name = fmt::format("{}{}", shipped, name.substr(other.size()));
   // A folder of this machine, else the model that a folder elsewhere is named after.
   if (stated.starts_with('/'))
     if (const std::string config = stated + "/config.json"; const auto model = load_model(config))

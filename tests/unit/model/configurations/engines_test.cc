@@ -124,7 +124,13 @@ TEST(Engines, BenchmarksStateRequests) {
   EXPECT_EQ(of("python3 -m sglang.bench_serving --random-range-ratio 1" + lengths).inference.arrivals, "waves");
 }
 
-TEST(Engines, WeightsAreOfTheMethodTheNameOrTheType) {
+TEST(Engines, ModelsAndWeightsAreOfNamesMethodsAndTypes) {
+  const auto model = [](const std::string& name) { return of_vllm("vllm serve " + name).model.config; };
+  EXPECT_EQ(model("zai-org/GLM-4.6-FP8"), "glm-4.5");
+  EXPECT_EQ(model("deepseek-ai/DeepSeek-R1-0528"), "deepseek-v3");
+  EXPECT_EQ(model("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B"), "qwen3-8b");
+  EXPECT_EQ(model("deepseek-ai/DeepSeek-R1-Distill-Llama-70B"), "llama-3-70b");
+  EXPECT_THAT(refused_by("vllm", "vllm serve zai-org/GLM-4.6V-Flash\n"), HasSubstr("no shipped model"));
   const auto weights = [](const std::string& options) { return of_vllm("vllm serve " + options).inference.weights; };
   EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct"), Precision::bf16);
   EXPECT_EQ(weights("meta-llama/Llama-3.1-70B-Instruct --quantization fp8"), Precision::fp8_tensor);
@@ -157,6 +163,7 @@ TEST(Engines, DraftsAreModulesHeadsTextsOrModels) {
     return of_vllm("vllm serve Qwen/Qwen3-32B --speculative-config '" + config + "'").inference.draft;
   };
   EXPECT_EQ(draft(R"({"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3})"), "eagle");
+  EXPECT_EQ(draft(R"({"method": "mtp", "num_speculative_tokens": 1})"), "eagle") << "its file has no module";
   EXPECT_EQ(draft(R"({"method": "ngram", "num_speculative_tokens": 4})"), "ngram");
   EXPECT_EQ(draft(R"({"method": "draft_model", "model": "Qwen/Qwen3-8B", "num_speculative_tokens": 2})"), "qwen3-8b");
   EXPECT_THAT(refused_by("vllm", "vllm serve Qwen/Qwen3-8B --speculative-config '{\"method\": \"mtp\"}'\n"),
