@@ -17,6 +17,7 @@ execute_process(COMMAND ${PREFIX}/installed/bin/plumbline simulate deepseek-v3-2
   OUTPUT_VARIABLE command COMMAND_ERROR_IS_FATAL ANY)
 execute_process(
   COMMAND ${PREFIX}/installed/bin/plumbline plan llama-2-7b --gpus 64 --cluster h100-dgx,h800-rail-fat-tree --top 1 --wide
+    --set stack.name=megatron-core-2025
   WORKING_DIRECTORY ${PREFIX} OUTPUT_VARIABLE plans COMMAND_ERROR_IS_FATAL ANY)
 # Both must predict and rank the same.
 if(NOT library MATCHES "deepseek-v3-2048xh800: ([0-9.]+) s per step")

@@ -70,7 +70,7 @@ model::Result<sim::PlanAnswer> ranking(const std::string& recipe_name, const std
   search.breadth = sim::Breadth::quick;
   sim::PlanAnswer answer;
   for (const std::string& cluster : clusters) {
-    auto option = sim::load_option(*recipe, {cluster, "", 64}, {}, load_inputs);
+    auto option = sim::load_option(*recipe, {cluster, "", 64}, {"stack.name=megatron-core-2025"}, load_inputs);
     if (!option) return tl::unexpected(option.error());
     if (const auto searched = sim::search_option(*option, search); !searched) return tl::unexpected(searched.error());
     answer.options.push_back(std::move(*option));
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   const auto answer = ranking("llama-2-7b", {"h100-dgx", "h800-rail-fat-tree"});
   if (!answer) return fail(answer.error());
   for (std::size_t place = 0; place < answer->order.size(); ++place)
-    std::printf("%zu. %s: %.2f days\n", place + 1, answer->options[answer->order[place]].cluster.c_str(),
+    std::printf("%zu. %s: %.1f days\n", place + 1, answer->options[answer->order[place]].cluster.c_str(),
                 answer->best(place).cost.days.value_or(0));
   return 0;
 }
