@@ -19,11 +19,11 @@
 namespace plumbline::model {
 namespace {
 
-// Returns whether a key changes the executed work; others set constants, search ranges or the cost of the run.
+// Returns whether a key changes the executed work; others set constants, speeds, search ranges or the cost of the run.
 bool executed(std::string_view key) {
-  return key != "cluster.profile" && !key.starts_with("stack.") && !key.starts_with("run.") &&
-         !key.starts_with("campaign.") && !key.starts_with("inference.") && !key.starts_with("rollout.") &&
-         !key.starts_with("search.");
+  return key != "cluster.profile" && key != "cluster.speed_deviation" && !key.starts_with("stack.") &&
+         !key.starts_with("run.") && !key.starts_with("campaign.") && !key.starts_with("inference.") &&
+         !key.starts_with("rollout.") && !key.starts_with("search.");
 }
 
 template <class T>
