@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,8 +18,8 @@
 #include <vector>
 
 #include "model/base/text.h"
-#include "model/plan/instance.h"
 #include "model/result/result.h"
+#include "sim/serving/pool_model.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -376,14 +377,10 @@ model::Result<sim::Measurement> parse_training_log(std::string_view text, const 
 
 namespace {
 
-// A figure of a benchmark: what vLLM prints of it, SGLang if otherwise, and its key in the JSON of both. Sources:
+// Returns a figure of a benchmark by what engines call it where they print it, or by its key in their JSON. Sources:
 // vllm-project/vllm vllm/benchmarks/serve.py; sgl-project/sglang python/sglang/bench_serving.py.
-struct BenchmarkFigure {
-  std::string_view vllm, sglang, json;
-};
-
-std::optional<double> figure_of(std::string_view text, const BenchmarkFigure& figure) {
-  for (const std::string_view name : {figure.vllm, figure.sglang, figure.json})
+std::optional<double> figure_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
     if (const auto value = value_after(text, name)) return value;
   return std::nullopt;
 }
@@ -392,36 +389,30 @@ std::optional<double> figure_of(std::string_view text, const BenchmarkFigure& fi
 
 model::Result<sim::MeasuredValue> parse_serving_benchmark(std::string_view text, const std::string& path,
                                                           const model::Plan& plan) {
-  constexpr BenchmarkFigure tpot{"Mean TPOT (ms)", "", "mean_tpot_ms\""},
-      requests{"Successful requests", "", "completed\""}, inputs{"Total input tokens", "", "total_input_tokens\""},
-      outputs{"Total generated tokens", "", "total_output_tokens\""},
-      flight{"Maximum request concurrency", "Max request concurrency", "max_concurrency\""};
-  const auto milliseconds = figure_of(text, tpot);
+  constexpr std::string_view printed = "Mean TPOT (ms)", kept = "mean_tpot_ms\"";
+  const auto milliseconds = figure_of(text, {printed, kept});
   if (!milliseconds || *milliseconds <= 0)
     return model::wrong_input_at(
         path, 0, "", "states no mean time per output token",
         "what vllm bench serve or sglang.bench_serving prints, or its JSON; or a figure: 35ms");
-  for (const std::string_view name : {tpot.vllm, tpot.json})
+  for (const std::string_view name : {printed, kept})
     if (const std::size_t first = text.find(name); first != text.npos && has(text.substr(first + 1), name))
       return model::wrong_input_at(path, 0, "", "holds several results", "give a file of each");
-  double input = 0, output = 0;
-  const std::vector<model::RequestLength> planned = model::requests_of(plan);
-  for (const model::RequestLength& one : planned) {
-    input += one.input / static_cast<double>(planned.size());
-    output += one.output / static_cast<double>(planned.size());
-  }
-  const auto completed = figure_of(text, requests);
+  const sim::MeanRequest planned = sim::mean_request(plan);
+  const double completed = figure_of(text, {"Successful requests", "completed\""}).value_or(0);
   std::vector<std::string> differences, remedies;
-  const auto check = [&](const char* key, double own, const BenchmarkFigure& figure, double over) {
-    const auto found = figure_of(text, figure);
+  const auto check = [&](const char* key, double own, std::optional<double> found, double over) {
     constexpr double tolerance = 0.02;
     if (!found || over <= 0 || std::abs(*found / over - own) <= tolerance * own) return;
     differences.push_back(fmt::format("{:.0f} for {} = {:.0f}", *found / over, key, own));
     remedies.push_back(fmt::format("--set {}={:.0f}", key, *found / over));
   };
-  check("inference.input_tokens", input, inputs, completed.value_or(0));
-  check("inference.output_tokens", output, outputs, completed.value_or(0));
-  check("inference.concurrency", static_cast<double>(plan.inference.concurrency), flight, 1);
+  check("inference.input_tokens", planned.input, figure_of(text, {"Total input tokens", "total_input_tokens\""}),
+        completed);
+  check("inference.output_tokens", planned.output, figure_of(text, {"Total generated tokens", "total_output_tokens\""}),
+        completed);
+  check("inference.concurrency", static_cast<double>(plan.inference.concurrency),
+        figure_of(text, {"Maximum request concurrency", "Max request concurrency", "max_concurrency\""}), 1);
   if (!differences.empty())
     return model::wrong_input_at(path, 0, "",
                                  fmt::format("measured another load than the plan's: {}", fmt::join(differences, ", ")),

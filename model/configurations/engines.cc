@@ -1,5 +1,6 @@
-// Commands that start an engine which serves a model: options of vllm-project/vllm vllm/engine/arg_utils.py (also in
-// the YAML that --config names), and of sgl-project/sglang python/sglang/srt/server_args.py @001067f.
+// Commands that start an engine which serves a model: options of vllm-project/vllm vllm/engine/arg_utils.py, of
+// sgl-project/sglang python/sglang/srt/server_args.py @001067f, and of NVIDIA/TensorRT-LLM
+// tensorrt_llm/commands/serve.py with the YAML that it reads, tensorrt_llm/llmapi/llm_args.py.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -326,10 +327,14 @@ void read_draft(const RuleInput& in, EngineKind engine, bool has_module) {
   if (method.empty() && !has_model && !tokens) return;
   if (draft.integer("speculative_eagle_topk").value_or(1) > 1)
     draft.not_modeled("speculative_eagle_topk", "drafts are chains of tokens, no trees");
-  constexpr std::int64_t usual = 3;
+  // sgl-project/sglang python/sglang/srt/server_args.py, auto_choose_speculative_params: 3 steps of DeepSeek's models,
+  // 5 of others.
+  const std::int64_t usual = has_module ? 3 : 5;
   const bool chooses = engine == EngineKind::sglang;
-  if (tokens || chooses)
-    draft.set("inference.speculative_tokens", tokens.value_or(usual), tokens_key);
+  if (tokens)
+    draft.set("inference.speculative_tokens", *tokens, tokens_key);
+  else if (chooses)
+    draft.assume("inference.speculative_tokens", usual, "the steps that SGLang chooses");
   else
     draft.fail(tokens_key, "the tokens that are speculated are not stated");
   if (contains(method, "ngram") || contains(method, "lookahead") || contains(method, "suffix"))
