@@ -166,7 +166,7 @@ export const kinds = [
   },
   {
     name: "sweep solve",
-    command: "sweep llama-3-8b-64xh800 --fidelity closed-form --solve cluster.nic_gbps --for step.time_s=6.26",
+    command: "sweep llama-3-8b-64xh800 --fidelity closed-form --solve cluster.nic_gbps --for step.time_s=6.5",
     shows: ({ solve }) => [solve.key, `target ${duration(solve.target)}`],
   },
   {
@@ -268,7 +268,7 @@ export const kinds = [
   {
     name: "simulate measured",
     command: "simulate llama-3-8b-64xh800 --draws 16 --measured 200TFLOP/s",
-    shows: ({ measured, assumed, step }) => [`${(step.energy_j / 1e6).toFixed(4)} MJ a step`, measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
+    shows: ({ measured, assumed, step }) => [`${Number((step.energy_j / 1e6).toPrecision(4))} MJ a step`, measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
   },
   {
     name: "simulate reinforcement learning",

@@ -97,6 +97,7 @@ async function testKeyboard(browser, kind, html) {
   for (let tries = 200; tries > 0 && (await closed.count()) > 0; --tries) {
     await closed.first().focus();
     await page.keyboard.press("Enter");
+    await page.waitForFunction(() => [...document.querySelectorAll("details[open]")].every((part) => part.childElementCount > 1));
   }
   check((await closed.count()) === 0, `${kind.name}: a part cannot be opened by keyboard`);
   const sorter = page.locator("th button:visible").first();

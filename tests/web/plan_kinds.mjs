@@ -9,8 +9,8 @@ const three = (value) => {
 };
 
 const chance = (share) => {
-  if (share > 0 && share < 0.01) return "< 1 %";
-  return share < 1 && share > 0.99 ? "> 99 %" : `${Math.round(share * 100)} %`;
+  if (share < 0.01) return "< 1 %";
+  return share > 0.99 ? "> 99 %" : `${Math.round(share * 100)} %`;
 };
 
 /** MFU and tokens/s of a GPU in the middle of the interval, which both go with the time. */

@@ -18,7 +18,7 @@ export function grouped(value: Maybe): string {
 }
 
 /** 1 GPU, 2,048 GPUs */
-export const counted = (count: number, noun: string): string => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+export const counted = (count: number, noun: string): string => `${grouped(count)}\u00a0${noun}${count === 1 ? "" : "s"}`;
 
 /** Four significant digits. */
 function fourDigits(value: number): string {

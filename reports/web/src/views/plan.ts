@@ -46,7 +46,7 @@ function assumptions(json: Json): HTMLElement | null {
   if (assumed.length + overrides.length === 0) return null;
   const lines = [
     ...assumed.map((line: string) => h("li", {}, name(line))),
-    ...overrides.map((line: string) => h("li", {}, "given: ", h("code", {}, name(line)))),
+    ...(overrides.length ? [h("li", {}, "given: ", ...overrides.flatMap((line: string, i: number) => [i ? ", " : "", h("code", {}, name(line))]))] : []),
   ];
   return section("What was assumed and given", null, h("ul", {}, ...lines));
 }
