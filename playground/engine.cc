@@ -10,6 +10,7 @@
 
 #include "cli/inputs_reader.h"
 #include "reports/json/json.h"
+#include "sim/analysis/assumed.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
@@ -59,7 +60,8 @@ Json slots_json(const model::Timeline& timeline) {
 // the page has written to /input, then among the shipped ones, and read once.
 class Engine {
  public:
-  // Returns the JSON of `simulate --fidelity closed-form`, with its interval from so many draws; 0: without.
+  // Returns the JSON of `simulate --fidelity closed-form`, with its interval from so many draws and what was assumed;
+  // 0: without.
   std::string simulate(const std::string& plan, const emscripten::val& changes, unsigned draws) {
     return text_or_error(simulated(plan, emscripten::vecFromJSArray<std::string>(changes), draws));
   }
@@ -105,6 +107,7 @@ class Engine {
     std::optional<sim::IntervalOptions> interval;
     if (draws > 0) interval = {.draws = draws};
     TRY(sim::add_spread(inputs, simulation.result, interval));
+    if (interval) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
     return reports::to_json(simulation.result, inputs.plan);
   }
 

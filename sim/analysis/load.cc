@@ -31,8 +31,8 @@ class Order {
   bool with_second_stream(std::size_t i) const {
     constexpr auto second = static_cast<std::size_t>(model::Stream::weight_gradient);
     const std::vector<std::size_t>& others = of_stream_[second];
-    const auto later = std::ranges::partition_point(
-        others, [&](std::size_t other) { return before_[other][stream_of(i)] <= place_[i]; });
+    const auto later = std::partition_point(
+        others.begin(), others.end(), [&](std::size_t other) { return before_[other][stream_of(i)] <= place_[i]; });
     return later - others.begin() > static_cast<std::ptrdiff_t>(before_[i][second]);
   }
 

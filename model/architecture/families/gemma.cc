@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "model/architecture/families/families.h"
 
@@ -81,9 +80,9 @@ void read_gemma4_parts(ConfigReader& config, Architecture& model, std::int64_t m
   const std::int64_t own = model.layers - config.count("num_kv_shared_layers", 0);
   const bool wide = config.flag("use_double_wide_mlp", false);
   for (std::int64_t layer = std::max<std::int64_t>(own, 0); layer < model.layers; ++layer) {
-    const auto lends = [&](std::int64_t other) { return model.layer(other).mixer == model.layer(layer).mixer; };
-    const auto lenders = std::views::iota(std::int64_t{0}, std::max<std::int64_t>(own, 0));
-    if (std::ranges::none_of(lenders, lends))
+    bool lent = false;
+    for (std::int64_t other = 0; other < own; ++other) lent |= model.layer(other).mixer == model.layer(layer).mixer;
+    if (!lent)
       return config.conflict(
           "num_kv_shared_layers",
           fmt::format("no layer before the last {} attends as layer {} does", model.layers - own, layer),

@@ -29,7 +29,7 @@ void check_window_heads(ConfigReader& config, const Architecture& model, std::st
 // Layers with a window have one number of heads, and the others have one.
 void read_heads_of_layers(ConfigReader& config, Architecture& model, std::string_view key) {
   const std::vector<std::int64_t> heads = config.counts(key);
-  for (std::int64_t layer = 0; layer < std::min(model.layers, std::ssize(heads)); ++layer) {
+  for (std::int64_t layer = 0; layer < std::min<std::int64_t>(model.layers, std::ssize(heads)); ++layer) {
     const bool windowed = model.layer(layer).mixer == Mixer::windowed_attention;
     std::int64_t& common = windowed ? model.window.heads : model.heads;
     const std::int64_t own = heads[static_cast<std::size_t>(layer)];

@@ -1,6 +1,7 @@
 // What the predictor answers: figures first, then the interval, where the time goes, memory and the pipeline.
 import { h } from "../dom";
 import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, signedPercent, span, usd, type Quantiles } from "../format";
+import { assumedSection } from "../parts/basis";
 import { bars, intervals } from "../parts/bars";
 import { figures, type Figure } from "../parts/figures";
 import { type Fit, fitOf, fitTone } from "../parts/fit";
@@ -57,6 +58,7 @@ export class Answers {
   private readonly top = h("div", {});
   private readonly shelf = h("div", { class: "shelf" });
   private readonly spread = section("How sure", "Eight of ten such predictions lie within the bar.", h("div", {}));
+  private readonly assumed = h("div", {});
   private readonly time = section("Where the time goes", "The proven lower bound of the step, and the largest losses against it; point at a name for its remedy.", h("div", {}));
   private readonly memory = section("Memory", "The peak of each pipeline rank.", h("div", {}));
   private readonly pipeline: Pipeline;
@@ -69,7 +71,7 @@ export class Answers {
     this.pipeline = new Pipeline(page);
     const slots = section("Pipeline", "Every slot of every rank; grey is the bubble.", this.pipeline.root);
     this.headline.append(this.problem, this.top);
-    this.root.append(this.shelf, this.spread, this.time, this.memory, slots, this.speed);
+    this.root.append(this.shelf, this.spread, this.assumed, this.time, this.memory, slots, this.speed);
     for (const part of [this.spread, this.time, this.memory]) part.lastElementChild?.classList.add("content");
   }
 
@@ -80,7 +82,7 @@ export class Answers {
     const warnings = (json.basis.warnings as string[]).map((text) => notice(false, text));
     this.problem.replaceChildren(...warnings);
     this.showFigures();
-    this.spread.classList.add("stale");
+    for (const part of [this.spread, this.assumed]) part.classList.add("stale");
     this.time.lastElementChild?.replaceChildren(losses(json));
     this.memory.lastElementChild?.replaceChildren(rankBars(json.memory));
     this.speed.textContent = `Predicted in ${fixed(seconds * 1e3, 0)} ms.`;
@@ -90,7 +92,8 @@ export class Answers {
     if (!this.last || !json.interval) return;
     this.interval = json.interval;
     this.showFigures();
-    this.spread.classList.remove("stale");
+    for (const part of [this.spread, this.assumed]) part.classList.remove("stale");
+    this.assumed.replaceChildren(assumedSection(json.assumed) ?? "");
     const { time_s: time } = json.interval;
     const row = { label: "step", ...time, point: json.step.time_s, text: span(time, duration) };
     const sources = (json.interval.parts as Json[]).slice(0, 3).map((part) => `${part.source} ${percent(part.share)}`);
