@@ -253,9 +253,17 @@ struct Omissions {
   bool operator==(const Omissions&) const = default;
 };
 
+// What the file says of the numbers in a checkpoint of the model. Empty: it does not.
+struct CheckpointFormats {
+  std::string weights;     // as inference.weights has them: "fp8" with scales of blocks, "fp8_tensor"; or "int4"
+  std::string key_values;  // that their scales are made for, as inference.kv_cache has them
+  bool operator==(const CheckpointFormats&) const = default;
+};
+
 struct Architecture {
   std::string name;        // file stem, for display
   std::string model_type;  // Hugging Face's model_type, e.g. deepseek_v3
+  CheckpointFormats checkpoint;
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
   // Copies of the residual stream. Each half of a layer reads a weighted sum of them, adds its weighted result to each

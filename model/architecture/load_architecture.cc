@@ -176,6 +176,48 @@ std::int64_t longest_sequence(ConfigReader& config) {
   return positions;
 }
 
+// Reads what tools that quantise write to a model's file: of DeepSeek and Transformers (quant_method), of NVIDIA
+// ModelOpt (quant_algo), of compressed-tensors (format, config_groups, kv_cache_scheme) and of AMD Quark
+// (global_quant_config).
+CheckpointFormats checkpoint_formats(ConfigReader& config) {
+  struct Row {
+    const char *key, *text, *format;
+  };
+  constexpr Row rows[] = {{"quant_algo", "NVFP4", "nvfp4"},
+                          {"quant_algo", "MXFP8", "mxfp8"},
+                          {"quant_algo", "FP8", "fp8"},
+                          {"quant_algo", "FP8_PB_WO", "fp8"},
+                          {"quant_method", "mxfp4", "mxfp4"},
+                          {"quant_method", "fp8", "fp8"},
+                          {"quant_method", "fbgemm_fp8", "fp8"},
+                          {"quant_method", "awq", "int4"},
+                          {"quant_method", "gptq", "int4"},
+                          {"format", "nvfp4-pack-quantized", "nvfp4"},
+                          {"format", "float-quantized", "fp8"},
+                          {"format", "pack-quantized", "int4"},
+                          {"global_quant_config.weight.dtype", "fp8_e4m3", "fp8"},
+                          {"global_quant_config.weight.dtype", "fp4", "mxfp4"}};
+  const auto key_of = [](std::string_view key) { return fmt::format("quantization_config.{}", key); };
+  const auto says = [&](std::string_view key, std::string_view text) { return config.is_text(key_of(key), text); };
+  const std::string group = "config_groups.group_0.weights.";
+  CheckpointFormats formats;
+  if (const auto row = std::ranges::find_if(rows, [&](const Row& one) { return says(one.key, one.text); });
+      row != std::end(rows))
+    formats.weights = row->format;
+  const bool blocks = config.is_list(key_of("weight_block_size")) || says("quant_algo", "FP8_PB_WO") ||
+                      says(group + "strategy", "block");
+  if (formats.weights == "fp8" && !blocks) formats.weights = "fp8_tensor";
+  constexpr double bits = 4;
+  if (formats.weights == "int4" &&
+      (config.number(key_of("bits"), bits) != bits || config.number(key_of(group + "num_bits"), bits) != bits))
+    formats.weights.clear();
+  if (says("kv_cache_quant_algo", "FP8") || config.number(key_of("kv_cache_scheme.num_bits"), 0) == 2 * bits)
+    formats.key_values = "fp8";
+  else if (says("kv_cache_quant_algo", "NVFP4"))
+    formats.key_values = "nvfp4";
+  return formats;
+}
+
 Result<Architecture> read_architecture(const std::string& path, const ConfigOverrides& overrides) {
   auto config = TRY(ConfigReader::open(path, overrides));
   Architecture model;
@@ -188,6 +230,7 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
       fail_unknown_type(config, unknown, path, overrides);
   }
   model.longest_sequence = longest_sequence(config);
+  model.checkpoint = checkpoint_formats(config);
   if (config.error()) return tl::unexpected(*config.error());
   return model;
 }

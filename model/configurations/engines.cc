@@ -261,22 +261,27 @@ std::string_view format_within(std::string_view name) {
   return contains(name, "fp8") || name == "modelopt" ? "fp8" : "";
 }
 
-void read_weights(const RuleInput& in, std::string_view published) {
+constexpr std::string_view of_the_file = "the model's quantization_config";
+
+// `stated`: by the file of the model, with which engines take no other method.
+void read_weights(const RuleInput& in, std::string_view stated, std::string_view published) {
   Draft& draft = in.draft;
   constexpr std::string_view plan_key = "inference.weights";
   const std::string method = lower_case(draft.text("quantization").value_or(""));
   const std::string dtype = draft.text("dtype").value_or("auto");
-  // The method of a checkpoint that states its own format leaves that to the name.
-  const bool open = method.empty() || method == "compressed-tensors" || method == "none";
-  if (open && (dtype == "half" || dtype == "float16")) return draft.set(plan_key, "fp16", "dtype");
-  if (method.empty() && dtype == "bfloat16") return draft.set(plan_key, "bf16", "dtype");
+  // The method of a checkpoint that states its own format leaves that to the file and the name.
+  const bool by_file = !stated.empty();
+  const bool open = by_file || method.empty() || method == "compressed-tensors" || method == "none";
+  if (open && !by_file && (dtype == "half" || dtype == "float16")) return draft.set(plan_key, "fp16", "dtype");
+  if (!by_file && method.empty() && dtype == "bfloat16") return draft.set(plan_key, "bf16", "dtype");
   const std::string_view key = open ? "model" : "quantization";
   const std::string name = draft.text("model").value_or("");
-  std::string_view format = format_within(open ? lower_case(name) : method);
+  std::string_view format = by_file ? stated : format_within(open ? lower_case(name) : method);
   if (format == "int4") {
     draft.note(Note::Kind::assumed, key, "assumed: weights of 4 bits are stored and read as mxfp4, which has as many");
     format = "mxfp4";
   }
+  if (by_file) return draft.set(plan_key, format, of_the_file);
   if (!open && format.empty())
     return draft.fail(key, fmt::format("'{}' is not read", method), "--set inference.weights=FORMAT states it");
   if (!open) return draft.set(plan_key, format != "fp8" || published == "fp8" ? format : "fp8_tensor", key);
@@ -293,9 +298,10 @@ void read_weights(const RuleInput& in, std::string_view published) {
   draft.assume(plan_key, "bf16", "the command does not state the format of the checkpoint", "fp8");
 }
 
-void read_cache(Draft& draft) {
+void read_cache(Draft& draft, std::string_view stated) {
   const std::string word = draft.text("kv_cache_dtype").value_or("auto");
   const std::string_view format = contains(word, "fp8") ? "fp8" : contains(word, "fp4") ? "nvfp4" : "bf16";
+  if (word == "auto" && !stated.empty()) return draft.set("inference.kv_cache", stated, of_the_file);
   if (format == "bf16" && word != "auto" && word != "bfloat16" && word != "bf16")
     return draft.fail("kv_cache_dtype", fmt::format("'{}' is not read", word),
                       "--set inference.kv_cache=FORMAT states it");
@@ -412,8 +418,9 @@ void read_engine_command(const RuleInput& in, EngineKind engine) {
   read_named_model(in, "model");
   const auto architecture = in.architecture();
   const std::int64_t groups = read_degrees(in, engine, architecture && architecture->experts.routed_experts > 0);
-  read_weights(in, architecture ? published_format(architecture->model_type) : "");
-  read_cache(draft);
+  const CheckpointFormats stated = architecture ? architecture->checkpoint : CheckpointFormats();
+  read_weights(in, stated.weights, architecture ? published_format(architecture->model_type) : "");
+  read_cache(draft, stated.key_values);
   read_dispatch(draft);
   read_draft(in, engine, !architecture || architecture->multi_token_prediction_layers > 0);
   const std::string backend = draft.text("backend").value_or("pytorch");

@@ -949,6 +949,34 @@ TEST(Architecture, LongestSequencesAreNoDimensions) {
   EXPECT_EQ(stretched(R"("rope_scaling": null)"), 32'768);
 }
 
+// As DeepSeek, Transformers, ModelOpt, compressed-tensors and Quark write it.
+TEST(Architecture, FilesStateTheFormatsOfTheirCheckpoints) {
+  const TemporaryDirectory folder;
+  const auto formats = [&](const std::string& quantization) {
+    const std::string path = (folder.path() / "config.json").string();
+    std::ofstream(path) << R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, )"
+                        << R"("num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 512, )"
+                        << "\"quantization_config\": " << quantization << "}";
+    const CheckpointFormats found = load_architecture(path).value().checkpoint;
+    return found.weights + "/" + found.key_values;
+  };
+  EXPECT_EQ(formats("null"), "/");
+  EXPECT_EQ(formats(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})"), "fp8/");
+  EXPECT_EQ(formats(R"({"quant_method": "mxfp4"})"), "mxfp4/");
+  EXPECT_EQ(formats(R"({"quant_method": "awq", "bits": 4})"), "int4/");
+  EXPECT_EQ(formats(R"({"quant_method": "gptq", "bits": 8})"), "/");
+  EXPECT_EQ(formats(R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_scheme": {"num_bits": 8}})"),
+            "nvfp4/fp8");
+  EXPECT_EQ(formats(R"({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"})"),
+            "fp8_tensor/fp8");
+  EXPECT_EQ(formats(R"({"quant_method": "compressed-tensors", "format": "float-quantized", "kv_cache_scheme": null})"),
+            "fp8_tensor/");
+  EXPECT_EQ(
+      formats(R"({"format": "float-quantized", "config_groups": {"group_0": {"weights": {"strategy": "block"}}}})"),
+      "fp8/");
+  EXPECT_EQ(formats(R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4"}}})"), "mxfp4/");
+}
+
 // A pattern that is longer than a model may be is an error, not a shorter model.
 TEST(Architecture, LayersPastTheLimitAreRefused) {
   auto config = ConfigReader::empty();

@@ -144,6 +144,25 @@ TEST(Engines, ModelsAndWeightsAreOfNamesMethodsAndTypes) {
   EXPECT_THAT(refused_by("vllm", "vllm serve Qwen/Qwen3-32B --quantization quark\n"), HasSubstr("'quark' is not read"));
 }
 
+TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
+  const auto import_quantized = [](const std::string& options) {
+    const auto load = [](const std::string& name) {
+      return load_architecture(tests::shipped("examples/models/" + name + ".json")).map([](Architecture model) {
+        model.checkpoint = {"nvfp4", "fp8"};
+        return model;
+      });
+    };
+    const std::string text = "vllm serve nvidia/Llama-3.3-70B-Instruct-FP8 " + options + "\n";
+    return tests::read(import_configuration(tests::format_of("vllm"), text, "serve.sh", {{}, "", "plan.json", load}));
+  };
+  for (const char* options : {"", "--quantization modelopt", "--dtype half"}) {
+    const Plan plan = import_quantized(options).plan;
+    EXPECT_EQ(plan.inference.weights, Precision::nvfp4) << options;
+    EXPECT_EQ(plan.inference.kv_cache, "fp8") << options;
+  }
+  EXPECT_EQ(import_quantized("--kv-cache-dtype bfloat16").plan.inference.kv_cache, "bf16");
+}
+
 TEST(Engines, CommandsInImagesAndFiles) {
   const Plan plan = of_vllm(
       "export VLLM_ALL2ALL_BACKEND=allgather_reducescatter\n"
