@@ -253,7 +253,7 @@ struct Omissions {
   bool operator==(const Omissions&) const = default;
 };
 
-// What the file says of the numbers in a checkpoint of the model. Empty: it does not.
+// What the file states of the numbers in a checkpoint of the model. Empty: it does not.
 struct CheckpointFormats {
   std::string weights;     // as inference.weights has them: "fp8" with scales of blocks, "fp8_tensor"; or "int4"
   std::string key_values;  // that their scales are made for, as inference.kv_cache has them

@@ -96,10 +96,10 @@ model::Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& opti
   RunOptions own = options;
   own.emulated = gpu.emulated.has_value();
   std::int64_t memory = 0;
-  auto run = TRY(run_rank(input, own, device, communicator, [&](const StepFigures& figures) {
-    last.after(figures.step);
+  auto run = TRY(run_rank(input, own, device, communicator, [&](const StepFigures& now) {
+    last.after(now.step);
     memory = std::max(memory, memory_in_use());
-    if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
+    if (observer) observer(now, sampler ? sampler->take() : ClockReading{});
   }));
   GpuRunResult result{std::move(run), "", "", memory, communicator.transports()};
   if (gpu.kernels) last.report(result);
