@@ -325,8 +325,8 @@ std::string deployment_toml(const Plan& plan);
 // Returns the model's name and the plan's changes to it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
 std::string model_name(const Plan& plan);
 
-std::vector<std::string> plan_keys();      // every dotted key in file order, phases and any model's keys included
-std::vector<std::string> plan_sections();  // "model", "cluster", ...
+const std::vector<std::string>& plan_keys();  // every dotted key in file order, phases and any model's keys included
+std::vector<std::string> plan_sections();     // "model", "cluster", ...
 // Returns the table of a key: "inference.prefill" of "inference.prefill.gpus", "model" of any key of the model.
 std::string_view plan_section(std::string_view key);
 // Returns whether the plan serves a model and does not train it: it has [inference] and no [batch].

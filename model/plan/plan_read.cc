@@ -35,8 +35,7 @@ struct Document {
   toml::table root;
   std::string file;
   std::set<std::string, std::less<>> overridden;
-  std::vector<std::string> keys = plan_keys();  // all keys that a plan may have
-  std::vector<GivenAlias> aliases = {};         // those that set keys when the others are read
+  std::vector<GivenAlias> aliases = {};  // those that set keys when the others are read
 };
 
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
@@ -274,9 +273,9 @@ std::optional<Error> read_all_phases(const Document& document, Plan& plan) {
 std::optional<Error> unknown_keys(const Document& document, const std::string& name, const toml::table& table) {
   for (const auto& [key, value] : table) {
     const std::string dotted = (name.empty() ? "" : name + ".") + std::string(key.str());
-    if (std::ranges::find(document.keys, dotted) != document.keys.end()) continue;
+    if (std::ranges::find(plan_keys(), dotted) != plan_keys().end()) continue;
     const bool section = std::ranges::any_of(
-        document.keys, [&](const std::string& known) { return name != "model" && known.starts_with(dotted + "."); });
+        plan_keys(), [&](const std::string& known) { return name != "model" && known.starts_with(dotted + "."); });
     if (!section) return located(document, dotted, key.source(), problem("unknown key", plan_key_hint(dotted)));
     if (!value.is_table())
       return located(document, dotted, key.source(), problem("expected a table", fmt::format("write [{}]", dotted)));
@@ -391,7 +390,7 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
   const std::string_view renamed = renamed_key(alias);
   if (!alias.empty()) key = renamed.empty() ? alias : renamed;
   document.overridden.insert(key);
-  if (alias.empty() && std::ranges::find(document.keys, key) == document.keys.end())
+  if (alias.empty() && std::ranges::find(plan_keys(), key) == plan_keys().end())
     return located(document, key, {}, problem("unknown key", plan_key_hint(key)));
   auto value = parse_override_value(text.substr(equals + 1));
   if (!value) return located(document, key, {}, value.error());
@@ -442,15 +441,16 @@ Result<toml::table> value_of(const PlanSetting& setting, const std::string& text
 
 // Reads a value of the setting's key into the plan; returns it as a word.
 Result<std::string> read_field(const PlanSetting& setting, const toml::node& value, Plan& plan) {
-  std::string word;
-  std::optional<Error> failure = problem("unknown key of a plan", plan_key_hint(setting.key));
+  std::optional<std::string> word;
+  std::optional<Error> failure;
   visit_fields(plan, [&](std::string_view key, auto& field) {
     if (key != setting.key) return;
     failure = read_value(key, value, field);
     word = word_of(field);
   });
+  if (!word) failure = problem("unknown key of a plan", plan_key_hint(setting.key));
   if (failure) return refused(setting, *failure);
-  return word;
+  return *std::move(word);
 }
 
 Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {

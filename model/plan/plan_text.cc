@@ -123,17 +123,20 @@ bool lacks_section(const Plan& plan, std::string_view key) {
   return section_of(key) == "batch" && is_deployment(plan);
 }
 
-std::vector<std::string> plan_keys() {
-  std::vector<std::string> keys;
-  const Plan plan;
-  visit_fields(plan, [&](std::string_view key, const auto&) {
-    keys.emplace_back(key);
-    if (key == "campaign.deadline") keys.emplace_back("campaign.phase");
-    if (key != "model.config") return;
-    for (const std::string& name : config_keys()) keys.push_back("model." + name);
-  });
-  keys.emplace_back("run.phase");
-  return keys;
+const std::vector<std::string>& plan_keys() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> keys;
+    const Plan plan;
+    visit_fields(plan, [&](std::string_view key, const auto&) {
+      keys.emplace_back(key);
+      if (key == "campaign.deadline") keys.emplace_back("campaign.phase");
+      if (key != "model.config") return;
+      for (const std::string& name : config_keys()) keys.push_back("model." + name);
+    });
+    keys.emplace_back("run.phase");
+    return keys;
+  }();
+  return all;
 }
 
 std::vector<std::string> plan_sections() {

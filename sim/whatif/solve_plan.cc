@@ -245,7 +245,7 @@ Result<SolveKey> constant_key(const std::string& key, const Inputs& inputs) {
 
 // Returns the type of a key of the plan and its present value.
 Result<SolveKey> plan_key(const std::string& key, const Inputs& inputs) {
-  const auto keys = model::plan_keys();
+  const auto& keys = model::plan_keys();
   if (std::ranges::find(keys, key) == keys.end())
     return model::wrong_input_at("--solve", 0, key, "unknown key", model::plan_key_hint(key));
   SolveKey found{key, true, std::nullopt, {}};

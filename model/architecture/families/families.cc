@@ -295,16 +295,19 @@ void make_gpt_like(Architecture& model, bool biases) {
   model.biases = {.query_key_value = biases, .attention_output = biases, .mlp = biases};
 }
 
-std::vector<std::string> config_keys() {
-  std::vector<std::string> keys = {"model_type"};
-  for (const ModelType& type : model_types) {
-    ConfigReader config = ConfigReader::empty();
-    Architecture model;
-    type.read(config, model);
-    for (const std::string& key : config.asked())
-      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-  }
-  return keys;
+const std::vector<std::string>& config_keys() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> keys = {"model_type"};
+    for (const ModelType& type : model_types) {
+      ConfigReader config = ConfigReader::empty();
+      Architecture model;
+      type.read(config, model);
+      for (const std::string& key : config.asked())
+        if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+    return keys;
+  }();
+  return all;
 }
 
 }  // namespace plumbline::model

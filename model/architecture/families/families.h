@@ -203,6 +203,6 @@ const ModelType* find_model_type(std::string_view name);
 std::string read_model(ConfigReader& config, Architecture& model);
 
 // Returns every key that any model type reads.
-std::vector<std::string> config_keys();
+const std::vector<std::string>& config_keys();
 
 }  // namespace plumbline::model
