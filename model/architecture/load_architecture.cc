@@ -207,6 +207,7 @@ CheckpointFormats checkpoint_formats(ConfigReader& config) {
   const bool blocks = config.is_list(key_of("weight_block_size")) || says("quant_algo", "FP8_PB_WO") ||
                       says(group + "strategy", "block");
   if (formats.weights == "fp8" && !blocks) formats.weights = "fp8_tensor";
+  if (config.is_text("expert_dtype", "fp4")) formats.weights = "mxfp4";  // of DeepSeek-V4, which has few other weights
   constexpr double bits = 4;
   if (formats.weights == "int4" &&
       (config.number(key_of("bits"), bits) != bits || config.number(key_of(group + "num_bits"), bits) != bits))

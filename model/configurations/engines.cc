@@ -245,17 +245,11 @@ Result<Configuration> read_tensorrt_llm(const Source& source) {
   return read_command(source, {launchers, "extra_llm_api_options", true});
 }
 
-// The format of checkpoints of a type that are published in one alone, by their cards; "": they are not.
-std::string_view published_format(std::string_view type) {
-  constexpr std::string_view in_fp8[] = {"deepseek_v3", "deepseek_v32", "kimi_k2", "mimo_v2_flash", "minimax_m2"};
-  if (type == "gpt_oss") return "mxfp4";
-  return std::ranges::find(in_fp8, type) != std::end(in_fp8) ? "fp8" : "";
-}
-
 // Returns the format of weights that a method of quantization, or the name of a model, has in it; "": none.
 std::string_view format_within(std::string_view name) {
   constexpr std::string_view integers[] = {"awq", "gptq", "w4a16", "int4", "bitsandbytes", "gguf"};
   if (contains(name, "mxfp8")) return "mxfp8";
+  if (contains(name, "bf16")) return "bf16";
   if (contains(name, "fp4")) return contains(name, "mx") ? "mxfp4" : "nvfp4";
   if (std::ranges::any_of(integers, [name](std::string_view part) { return contains(name, part); })) return "int4";
   return contains(name, "fp8") || name == "modelopt" ? "fp8" : "";
@@ -263,28 +257,31 @@ std::string_view format_within(std::string_view name) {
 
 constexpr std::string_view of_the_file = "the model's quantization_config";
 
-// `stated`: by the file of the model, with which engines take no other method.
-void read_weights(const RuleInput& in, std::string_view stated, std::string_view published) {
+// `stated`: by the file of the model, with which engines take no other method. `own`: that file is the checkpoint's and
+// not one of a model of its name, whose format a name that has another one replaces.
+void read_weights(const RuleInput& in, std::string_view stated, bool own) {
   Draft& draft = in.draft;
   constexpr std::string_view plan_key = "inference.weights";
   const std::string method = lower_case(draft.text("quantization").value_or(""));
   const std::string dtype = draft.text("dtype").value_or("auto");
+  const std::string name = draft.text("model").value_or("");
+  const std::string_view named = format_within(lower_case(name));
   // The method of a checkpoint that states its own format leaves that to the file and the name.
-  const bool by_file = !stated.empty();
+  const bool by_file = !stated.empty() && (own || named.empty());
   const bool open = by_file || method.empty() || method == "compressed-tensors" || method == "none";
   if (open && !by_file && (dtype == "half" || dtype == "float16")) return draft.set(plan_key, "fp16", "dtype");
   if (!by_file && method.empty() && dtype == "bfloat16") return draft.set(plan_key, "bf16", "dtype");
   const std::string_view key = open ? "model" : "quantization";
-  const std::string name = draft.text("model").value_or("");
-  std::string_view format = by_file ? stated : format_within(open ? lower_case(name) : method);
+  std::string_view format = by_file ? stated : open ? named : format_within(method);
   if (format == "int4") {
     draft.note(Note::Kind::assumed, key, "assumed: weights of 4 bits are stored and read as mxfp4, which has as many");
     format = "mxfp4";
   }
-  if (by_file) return draft.set(plan_key, format, of_the_file);
+  if (by_file && own) return draft.set(plan_key, format, of_the_file);
+  if (by_file) return draft.assume(plan_key, format, "as the model is published");
   if (!open && format.empty())
     return draft.fail(key, fmt::format("'{}' is not read", method), "--set inference.weights=FORMAT states it");
-  if (!open) return draft.set(plan_key, format != "fp8" || published == "fp8" ? format : "fp8_tensor", key);
+  if (!open) return draft.set(plan_key, format != "fp8" ? format : "fp8_tensor", key);
   if (format == "fp8") {
     // Checkpoints of who quantises others' models have a scale of each tensor or row, those of who trained it of
     // blocks.
@@ -294,7 +291,6 @@ void read_weights(const RuleInput& in, std::string_view stated, std::string_view
     return draft.assume(plan_key, later ? "fp8_tensor" : "fp8", "by the model's name", later ? "fp8" : "fp8_tensor");
   }
   if (!format.empty()) return draft.assume(plan_key, format, "by the model's name");
-  if (!published.empty()) return draft.assume(plan_key, published, "as models of its type are published");
   draft.assume(plan_key, "bf16", "the command does not state the format of the checkpoint", "fp8");
 }
 
@@ -415,11 +411,12 @@ void read_benchmark(Draft& draft) {
 
 void read_engine_command(const RuleInput& in, EngineKind engine) {
   Draft& draft = in.draft;
+  const bool own = draft.given("model.config");
   read_named_model(in, "model");
   const auto architecture = in.architecture();
   const std::int64_t groups = read_degrees(in, engine, architecture && architecture->experts.routed_experts > 0);
   const CheckpointFormats stated = architecture ? architecture->checkpoint : CheckpointFormats();
-  read_weights(in, stated.weights, architecture ? published_format(architecture->model_type) : "");
+  read_weights(in, stated.weights, own);
   read_cache(draft, stated.key_values);
   read_dispatch(draft);
   read_draft(in, engine, !architecture || architecture->multi_token_prediction_layers > 0);

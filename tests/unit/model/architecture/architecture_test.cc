@@ -961,6 +961,7 @@ TEST(Architecture, FilesStateTheFormatsOfTheirCheckpoints) {
     return found.weights + "/" + found.key_values;
   };
   EXPECT_EQ(formats("null"), "/");
+  EXPECT_EQ(formats(R"({"quant_method": "fp8", "weight_block_size": [128, 128]}, "expert_dtype": "fp4")"), "mxfp4/");
   EXPECT_EQ(formats(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})"), "fp8/");
   EXPECT_EQ(formats(R"({"quant_method": "mxfp4"})"), "mxfp4/");
   EXPECT_EQ(formats(R"({"quant_method": "awq", "bits": 4})"), "int4/");

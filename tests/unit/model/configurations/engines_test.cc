@@ -145,7 +145,7 @@ TEST(Engines, ModelsAndWeightsAreOfNamesMethodsAndTypes) {
 }
 
 TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
-  const auto import_quantized = [](const std::string& options) {
+  const auto import_quantized = [](const std::string& options, const std::vector<std::string>& overrides) {
     const auto load = [](const std::string& name) {
       return load_architecture(tests::shipped("examples/models/" + name + ".json")).map([](Architecture model) {
         model.checkpoint = {"nvfp4", "fp8"};
@@ -153,14 +153,18 @@ TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
       });
     };
     const std::string text = "vllm serve nvidia/Llama-3.3-70B-Instruct-FP8 " + options + "\n";
-    return tests::read(import_configuration(tests::format_of("vllm"), text, "serve.sh", {{}, "", "plan.json", load}));
+    return tests::read(
+        import_configuration(tests::format_of("vllm"), text, "serve.sh", {overrides, "", "plan.json", load}));
   };
+  const std::vector<std::string> own = {"model.config=\"llama-3-70b\""};
   for (const char* options : {"", "--quantization modelopt", "--dtype half"}) {
-    const Plan plan = import_quantized(options).plan;
+    const Plan plan = import_quantized(options, own).plan;
     EXPECT_EQ(plan.inference.weights, Precision::nvfp4) << options;
     EXPECT_EQ(plan.inference.kv_cache, "fp8") << options;
   }
-  EXPECT_EQ(import_quantized("--kv-cache-dtype bfloat16").plan.inference.kv_cache, "bf16");
+  EXPECT_EQ(import_quantized("--kv-cache-dtype bfloat16", own).plan.inference.kv_cache, "bf16");
+  // A shipped file is not that of a checkpoint whose name has another format.
+  EXPECT_EQ(import_quantized("", {}).plan.inference.weights, Precision::fp8_tensor);
 }
 
 TEST(Engines, CommandsInImagesAndFiles) {
