@@ -1,6 +1,6 @@
 // Plans per second of a predictor in a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold (every part
 // computed at its first use), warm (all parts computed before), and with one predictor for each plan. Then the shipped
-// plan by itself, and intervals.
+// plan by itself, intervals, and what a command reads before it predicts.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/inputs_reader.h"
 #include "model/plan/layout.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
@@ -169,6 +170,15 @@ void layout_of_shipped_plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(model::make_layout(inputs.plan, inputs.architecture));
 }
 BENCHMARK(layout_of_shipped_plan)->Unit(benchmark::kMicrosecond);
+
+// The files of a plan, once a process: plan, model, cluster, profile, stack and what is left of other people's steps.
+void read_inputs(benchmark::State& state, const std::string& plan) {
+  for (auto _ : state) benchmark::DoNotOptimize(cli::InputsReader().load(plan, {}).value());
+  state.counters["plans_per_s"] =
+      benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(read_inputs, dense, "llama-3-8b-64xh800")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_inputs, experts, "deepseek-v3-2048xh800")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plumbline::sim
