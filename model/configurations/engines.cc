@@ -411,7 +411,7 @@ void read_benchmark(Draft& draft) {
 
 void read_engine_command(const RuleInput& in, EngineKind engine) {
   Draft& draft = in.draft;
-  const bool own = draft.given("model.config");
+  const bool own = draft.word("model.config").value_or("").ends_with(".json");  // and no shipped model's name
   read_named_model(in, "model");
   const auto architecture = in.architecture();
   const std::int64_t groups = read_degrees(in, engine, architecture && architecture->experts.routed_experts > 0);

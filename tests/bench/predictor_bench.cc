@@ -171,7 +171,8 @@ void layout_of_shipped_plan(benchmark::State& state) {
 }
 BENCHMARK(layout_of_shipped_plan)->Unit(benchmark::kMicrosecond);
 
-// The files of a plan, once a process: plan, model, cluster, profile, stack and what is left of other people's steps.
+// What a command reads first, at each call anew: plan, model, cluster, profile, stack and what is left of other
+// people's steps.
 void read_inputs(benchmark::State& state, const std::string& plan) {
   for (auto _ : state) benchmark::DoNotOptimize(cli::InputsReader().load(plan, {}).value());
   state.counters["plans_per_s"] =

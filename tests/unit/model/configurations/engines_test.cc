@@ -146,8 +146,8 @@ TEST(Engines, ModelsAndWeightsAreOfNamesMethodsAndTypes) {
 
 TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
   const auto import_quantized = [](const std::string& options, const std::vector<std::string>& overrides) {
-    const auto load = [](const std::string& name) {
-      return load_architecture(tests::shipped("examples/models/" + name + ".json")).map([](Architecture model) {
+    const auto load = [](const std::string&) {
+      return load_architecture(tests::shipped("examples/models/llama-3-70b.json")).map([](Architecture model) {
         model.checkpoint = {"nvfp4", "fp8"};
         return model;
       });
@@ -156,7 +156,7 @@ TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
     return tests::read(
         import_configuration(tests::format_of("vllm"), text, "serve.sh", {overrides, "", "plan.json", load}));
   };
-  const std::vector<std::string> own = {"model.config=\"llama-3-70b\""};
+  const std::vector<std::string> own = {"model.config=\"config.json\""};
   for (const char* options : {"", "--quantization modelopt", "--dtype half"}) {
     const Plan plan = import_quantized(options, own).plan;
     EXPECT_EQ(plan.inference.weights, Precision::nvfp4) << options;
@@ -165,6 +165,7 @@ TEST(Engines, TheFileOfTheModelStatesItsCheckpoint) {
   EXPECT_EQ(import_quantized("--kv-cache-dtype bfloat16", own).plan.inference.kv_cache, "bf16");
   // A shipped file is not that of a checkpoint whose name has another format.
   EXPECT_EQ(import_quantized("", {}).plan.inference.weights, Precision::fp8_tensor);
+  EXPECT_EQ(import_quantized("", {"model.config=\"llama-3-70b\""}).plan.inference.weights, Precision::fp8_tensor);
 }
 
 TEST(Engines, CommandsInImagesAndFiles) {
